@@ -1,16 +1,16 @@
 -- advance.lua: takes one standing of a derived series a bounded step nearer to complete.
 --
--- The first call begins the standing. The caller repeats the call until the reply is DONE. Any number of callers may do
--- so at once, and any of them may stop half-way, because the state holds all that is needed to go on.
+-- The first call begins the standing. The caller repeats the call until the reply is DONE. Several callers may do so at
+-- once, and each may stop at any time: the state holds everything that is needed to go on.
 --
--- A rolling standing is a sum of terms. If the standing before it is complete, the script carries it on from that one:
+-- A rolling standing is a sum of terms. If the standing before it is complete, the script derives it from that one:
 --     S(i) = R(i) + S(i-1) - R(i-N)
 -- Otherwise it builds the standing from its periods: S(i) = R(i) + … + R(i-N+1). A standing with initial scores I is
--- S(i) = R(i) + I, and is built anew for each period. The script walks the members of every term with a cursor
--- (lib/cursor.lua), and lists each member that is not listed yet with its sum. A cursor meets every member that does not
--- change. It may miss a member that has an event meanwhile, but apply.lua lists that member with the event.
--- So when the walk has ended, all members are listed. In a closed period I is what the initial scores were when it was closed, and
--- the walk also goes over the members whose initial scores have changed since (lib/past_initial.lua).
+-- S(i) = R(i) + I, and is built from scratch for each period. The script walks the members of every term with a cursor
+-- (lib/cursor.lua), and lists each unlisted member with its sum. A cursor visits every member that does not change. It may
+-- miss one that has an event meanwhile, but apply.lua lists that member with the event. So when the walk ends, all members
+-- are listed. In a closed period, I is what the initial scores were when it was closed, and the walk also visits the
+-- members whose initial scores have changed since (lib/past_initial.lua).
 --
 -- KEYS[1]  board, KEYS[2] registry, KEYS[3] state of the series (lib/derived.lua)
 -- KEYS[4…] the standing's keys (`layout.width`), and then the standings of the periods
@@ -28,17 +28,17 @@
 --   floor      the tie key of the period's beginning
 --   ends       ms: where the period ends
 --   closes     ms: when the board closes, or the end of time
---   keep_from  ms: standings from this `start` on are kept; older ones are dropped when they
---   cache_ms   ms: have not been needed for so long, or
---   cache_max  are more than so many
---   budget     about how many members × terms one call may look at
+--   keep_from  ms: standings from this `start` on are kept; older ones are dropped if they
+--   cache_ms   ms: have not been needed for this long, or
+--   cache_max  number more than this
+--   budget     about how many members × terms one call visits
 --
 -- Reply: {'DONE'} | {'MORE'} | {'STALE'}
 --
 -- Example: last-3-days at 2026-11-21, carried on from the day before:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:state:last-3-days  st:{b}:1:d:last-3-days:2026-11-21
 --         st:{b}:1:s:day:2026-11-21  …20  …19  …18
---   reply {'MORE'} while members are left, then {'DONE'}
+--   reply {'MORE'} while members remain, then {'DONE'}
 
 local MEMBERS_MIN = 16
 
@@ -59,18 +59,18 @@ end
 -- This script writes only to standings that are not complete. Those are not copied, so nothing is captured.
 if board[2] then start_capture_of_drops(board[2]) end
 
--- Erased members of whom something may be left: they are not listed.
+-- Erased members that may still have data here: they are not listed.
 local erasing = board[4] and beside_registry(REGISTRY, KIND_ERASING)
 
--- When the period ends whose initial scores are those of a barrier in the past; nil if the present ones count.
+-- When the period ends, if its initial scores are those of a barrier in the past; nil if the present ones count.
 local past_ends = args.initial and board[5] and math.min(args.ends, args.closes)
 if past_ends and past_ends > tonumber(board[5]) then past_ends = nil end
 
--- Whether the terms may have lines that have outlived their members. Such a line stays in the final standing of its period, and in
--- no rolling one.
+-- Whether the terms may have lines of erased members (lib/nameless.lua). Such a line stays in the final standing of its
+-- period, but is in no rolling one.
 local skips_nameless = board[4] and board[5] and not args.initial
 
--- The standing of the period that lies `back` periods before the newest.
+-- The standing of the period that is `back` periods before the newest.
 local function period(back)
   return standing_at(standings, PERIODS + back * layout.width)
 end
@@ -143,10 +143,10 @@ local function newest_time(id)
   end
 end
 
--- Members on the walk are lists side by side: ids, and scores, times and data in the term that is walked. The list of data is
--- nil unless the layout has it.
+-- Members on the walk are parallel lists: their ids, and their scores, times and data in the walked term. The list of data
+-- is nil unless the layout has data.
 
--- The members among these that the standing does not list, and may list.
+-- The members among these that the standing does not list, but may.
 local function unlisted_of(target, ids, scores, times, data)
   if #ids == 0 then return ids, scores, times, data end
   local listed, is_erasing = fetch(target, ids), erasing and call('HMGET', erasing, unpack(ids)) or {}
@@ -161,8 +161,8 @@ local function unlisted_of(target, ids, scores, times, data)
   return other_ids, other_scores, other_times, other_data
 end
 
--- Lists the members whose sum over the terms is not zero, or with initial scores those that a term lists, with that sum. `walked`:
--- the term whose scores, times and data these are, nil for none.
+-- Lists members with their sum over the terms: those whose sum is not zero, or with initial scores those that a term lists.
+-- `walked`: the term that these scores, times and data are of, nil for none.
 local function settle(entry, terms, walked, target, ids, scores, times, data)
   if #ids == 0 then return end
   local sums, newest, newest_data, is_listed, has_initial = {}, {}, {}, {}, {}
@@ -195,8 +195,8 @@ local function settle(entry, terms, walked, target, ids, scores, times, data)
   if layout.data then target.data, target.old_data = {}, {} end
 end
 
--- Walks on by about `count` members; returns true at the end. `present`: the terms that have members. Behind the terms come the
--- members whose initial scores have changed since the period was closed.
+-- Walks about `count` members further; returns true at the end. `present`: the terms that have members. After the terms
+-- come the members whose initial scores have changed since the period was closed.
 local function walk_on(entry, terms, present, target, count)
   local walk = entry.walk
   while count > 0 and walk.term <= #terms do

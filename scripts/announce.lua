@@ -1,11 +1,11 @@
--- announce.lua: tells all instances that a board's definition has changed.
+-- announce.lua: announces to all instances that a board's definition has changed.
 --
 -- KEYS[1] the ids of all boards; KEYS[2] board ids by the sequence number of their last change; KEYS[3] the
 --         last sequence number; KEYS[4] the epoch of these numbers (lib/announce.lua)
 -- KEYS[5] changes that were begun (begin.lua)
 -- ARGV[1] board id
--- ARGV[2] '1' if the board is there, '0' if it was deleted
--- ARGV[3] the stamp of the change, which is done now; '' for none
+-- ARGV[2] '1' if the board exists, '0' if it was deleted
+-- ARGV[3] the stamp of the change, which is complete now; '' for none
 --
 -- Reply: the sequence number, an integer
 -- Example: KEYS st:{boards}:live st:{boards}:changes st:{boards}:sequence st:{boards}:epoch st:{boards}:begun

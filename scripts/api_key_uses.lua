@@ -1,5 +1,4 @@
--- api_key_uses.lua: notes when API keys were last used. A later time that is there stays, and keys that are gone are left
--- out.
+-- api_key_uses.lua: notes when API keys were last used. Later stored times stay; deleted keys are skipped.
 --
 -- KEYS[1] hash: name -> API key; KEYS[2] hash: name -> when it was last used, ms
 -- ARGV[1] name, ARGV[2] when it was used, ms; and so on for others

@@ -1,49 +1,49 @@
 -- apply.lua: carries out the plans of many events of one board, each whole or not at all.
 --
--- The script runs in one slot. It carries out the events of a call in their order, each on what the events before it have
--- left. An event that is refused changes nothing, and the next one goes on. Beside KEYS the script touches the keys that the
--- states name, the voters of members, and the queue, which lies beside the registry (lib/queue.lua).
+-- The script runs in one slot. It carries out the events in their order, each on the state that the events before it have
+-- left. An event that is refused changes nothing, and the next one goes on. In addition to KEYS the script touches the keys
+-- that the states name, the voters of members, and the queue, whose keys follow from the registry's (lib/queue.lua).
 --
 -- What a call guarantees:
---   An event is whole. The script checks everything that can refuse an event before the event changes anything. A call that
---   ends without an error has written all events that it has taken, and their ids.
+--   An event is whole. Everything that can refuse an event is checked before the event changes anything. A call that ends
+--   without an error has written all events that it has taken, and their ids.
 --   A call is one transaction in the append-only file and for replicas. A crash of Redis loses all of it or nothing.
---   Redis or the script refuses a call before its first write, so that nothing has changed: if memory, the disk or replicas
---   are missing, and on a replica (because of `#!lua` Redis checks this at the start, and not again); while the slot moves
---   (`require_slot`); if a key that is read or written has the wrong type or can't be read (what is only written is looked at
---   as well, see below); and by SCRIPT KILL, which Redis refuses after a write. Redis does not break off a call
---   because it takes long.
---   Redis breaks off a call in the middle: if the user has lost the right to a command; if an invariant does not hold; and by
---   a fault of this script. Redis rolls nothing back: what the call has written stays. Ids are written last. So the ids of
---   such a call are not remembered, and an event that is sent again counts again in the standings that have it already. The
---   caller gets an error, never an outcome. `standings check` finds keys of one standing that disagree, and derived standings
---   that differ from their terms. It does not find that one period has an event and another has not.
---   An event that takes from the log of a quota, or reports ranks, writes before the script looks at the next events. This
---   shows only if the call is broken off.
+--   Before its first write, a call can be refused, so that nothing has changed: if memory, the disk or replicas are
+--   missing, or on a replica (because of `#!lua` Redis checks this at the start, and not again); while the slot moves
+--   (`require_slot`); if a key that is read or written has the wrong type or can't be read (keys that are only written are
+--   checked as well, see below); and by SCRIPT KILL, which Redis refuses after a write. Redis does not abort a call because
+--   it takes long.
+--   Halfway, a call can be aborted: if the user has lost the right to a command; if an invariant does not hold; and by a
+--   bug in this script. Redis rolls nothing back: what the call has written stays. Ids are written last. So the ids of such
+--   a call are not remembered, and an event that is sent again counts twice in the standings that have it already. The
+--   caller gets an error, never an outcome. `standings check` finds keys of one standing that disagree, and derived
+--   standings that differ from their terms. It does not find that one period has an event that another lacks.
+--   An event that takes from the log of a quota, or reports ranks, writes before the script checks the next events. This
+--   shows only if the call is aborted.
 --
--- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, `changed`, and of its queue `queue:open`,
---                     `final_until` and `queue:number` (src/store/keys.rs has the form of every key)
--- KEYS[2]  registry   set: names of the keys that the board's data lies in
+-- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, `changed`, and of its queue
+--                     `queue:open`, `final_until` and `queue:number` (src/redis/keys.rs has the form of every key)
+-- KEYS[2]  registry   set: names of the keys that hold the board's data
 -- KEYS[3…] in any order, named by their index in the arguments: standings (`layout.width` keys each), states of
 --          derived series (string, see lib/derived.lua), turnouts (hash, HyperLogLog), seats of cohorts (hash), remembered
 --          event ids (string)
 --
--- Names in capitals are in src/store/protocol.rs. The first two arguments are values in MessagePack, one behind the other, since a map takes
--- Lua five times as long.
+-- Names in capitals are in src/redis/protocol.rs. The first two arguments are concatenated MessagePack values, since a map
+-- takes Lua five times as long.
 -- ARGV[1]  of the call:
 --   version     text; what KEYS[1] must hold, or else the reply is STALE
 --   now         ms since the epoch
 --   confirm     true: the caller waits for replicas after this call. Then the script writes the record of a duplicate
---               again, so that the replicas have it too, wherever it was written first
+--               again, so that the replicas have it too, wherever it was first written
 --   remember    text; ms for which an event id is remembered
 --   ranking     'ordinal' | 'competition' | 'dense'
 --   update      'sum' | 'greatest' | 'least' | 'last_greatest' | 'last_least', of stored scores
 --   score_max   the greatest stored score of the board
 --   layout      list, see lib/standing.lua
---   routes      list of {writes, sums = list of indexes in `sums`, turnouts = list of indexes in `turnouts.periods`, seats: of a cohort the key
---               index of its seats (see seat.lua)}
---     writes    five numbers each: key index of a standing; column in `amounts`; code of the window; reported (0 | 1); expires
---               (ms since the epoch, 0: never)
+--   routes      list of {writes, sums = list of indexes in `sums`, turnouts = list of indexes in `turnouts.periods`,
+--               seats = of a cohort: the key index of its seats (see seat.lua)}
+--     writes    five numbers each: key index of a standing; column in `amounts`; code of the window; reported (0 | 1);
+--               expires (ms since the epoch, 0: never)
 -- ARGV[2]  of the events, in columns:
 --   names       ids of the members
 --   members     numbers of members
@@ -52,17 +52,17 @@
 --   fingerprints
 --   on_routes   indexes in `routes`
 --   details     what is to be reported: STATUS_ALONE, WITH_STANDINGS, WITH_RANKS
---   refusals    when the event is refused: NEVER; UNLESS_KNOWN: unless its id is known; UNLESS_BEYOND: unless its id is known
---               or a score would pass the bound. The list ends with the last event that may be refused
+--   refusals    when the event is refused: NEVER; UNLESS_KNOWN: unless its id is known; UNLESS_BEYOND: unless its id is
+--               known or a score would pass the bound. The list ends with the last event that may be refused
 --   amounts     list of columns of stored scores: the event's own, and what it carries over
--- ARGV[3]  what only some boards or events need: MessagePack of a map, in which most are absent:
+-- ARGV[3]  what only some boards or events need: MessagePack of a map, most of whose fields are absent:
 --   sums        list of {state, code, reported (0 | 1), column, start (ms: the event's period), base (standing), expires,
 --                lists_zero: whether it has initial scores,
 --                later = {{start, standing}, …} newest first,
---                history = {standing, …}, what it is the sum of, empty where it was not sent}
+--                history = {standing, …}, the terms that it is the sum of, empty where it was not sent}
 --   data        of the events: canonical JSON, empty for none
---   follow_until   of the events, with `update` 'last_…': a tie key of `ties: first`, up to which (exclusive) the event may come behind
---               what its member has; 0: it may not
+--   follow_until   of the events, with `update` 'last_…': a tie key of `ties: first` up to which (exclusive) the event may
+--               be moved to follow its member's entry; 0: it may not
 --   recalled    of the events, in a league: whether the event's id was looked up in all shards
 --   turnouts    where voters are counted:
 --     periods     list of {events, voters (keys), expires}: where the events of a period and their voters are counted
@@ -75,44 +75,47 @@
 --     uses        of the events, for each a list; see lib/quota.lua
 --     asks        for each event: whether the reply has what remains of its quotas
 --     registry    key index of the set with the names of counts that don't expire
---   reservations   where the counts of quotas lie in other slots (see reserve.lua):
+--   reservations   where the counts of quotas are in other slots (see reserve.lua):
 --     tokens      of the events' reservations, eleven bytes each, false for none
 --     voids       key indexes of the marks that void the tokens (see void.lua), 0: none
---   queue       if events come out of the shard's queue (lib/queued.lua); its lists may end before the events do:
---     entries     of the events: their entries in the queue, empty for one that does not come out of it
---     bytes       what their entries count
+--   queue       if events come from the shard's queue (lib/queued.lua); its lists may be shorter than those of the events:
+--     entries     of the events: their entries in the queue, empty for one that does not come from it
+--     bytes       how many bytes their entries count for
 --     leases      text; the number of the lease under which each is applied
 --     lates       the barrier of the closing for which they are late (take.lua), ms since the epoch; 0: for none
---     logged_ats  when those out of the log were queued, microseconds since the epoch; 0: not out of the log. An erasure after that refuses
---                 them, whatever they count for. (What waits in the queue alone, the erasure itself takes out of it: forget.lua)
+--     logged_ats  when those from the log were queued, microseconds since the epoch; 0: not from the log. A later erasure
+--                 refuses them, whatever instant they count for. (Events that only wait in the queue are removed by the
+--                 erasure itself: forget.lua)
 --
--- Reply: {'STALE'}, or {'OK', one for each event, the field `changed` of the head after the call ('' for none; lib/changed.lua)}:
+-- Reply: {'STALE'}, or {'OK', one for each event, the field `changed` of the head after the call ('' for none;
+--   lib/changed.lua)}:
 --   record               taken: what is remembered of it
---   {TAKEN, record, remaining…}   the same, with what remains of each quota, as text
+--   {TAKEN, record, remaining…}   taken, on request with what remains of each quota, as text
 --   {DUPLICATE, record}  what was remembered
---   {REUSED}             an event with this id and another content was taken before
+--   {REUSED}             an event with this id and other content was taken before
 --   {REFUSED}            refused as the caller said
 --   {OUT_OF_RANGE, code} a score of this window would pass the bound
---   {NO_HISTORY}         a derived standing is not there, and no history was sent: nothing done, send the history
+--   {NO_HISTORY}         a derived standing is absent, and no history was sent: nothing done, send the history
 --   {NO_STANDING, code}  ranks were asked for in a derived standing that is not complete, or in a standing whose hidden
---                        list is behind, or that has to be widened (lib/hidden.lua): nothing done, complete it
---   {NO_QUOTA, quota, ms, taken, allowed, amount}   this quota has too little left: when a sliding window would take the event, 0:
---                        unknown; what was taken, of how much, and what the event would take: texts
+--                        list is behind, or has to be widened (lib/hidden.lua): nothing done, complete it
+--   {NO_QUOTA, quota, ms, taken, allowed, amount}   this quota has too little left: when a sliding window would take the
+--                        event, 0: unknown; how much was taken, how much is allowed, and how much the event would take:
+--                        texts
 --   {VOID}               the event's reservation is void: nothing done, reserve again
---   {CLOSED, barrier}    refused: the event lies before the barrier of the shard (close_shard.lua): ms since the epoch, text
---   {ERASED, instant}    refused: the event does not lie after the last erasure of its member, or was not appended to the log after it, at
---                        this instant: a tie key of `ties: first`, text
---   {ERASING}            something is left of the member, who was erased: nothing done, remove it (forget.lua)
---   {ELSEWHERE}          another cohort may remember the id, since the member was erased lately and then seated anew: nothing
---                        done, look it up in all shards (recall.lua)
+--   {CLOSED, barrier}    refused: the event is before the barrier of the shard (close_shard.lua): ms since the epoch, text
+--   {ERASED, instant}    refused: the event counts for, or was appended to the log at, an instant not after the last
+--                        erasure of its member, which is at this instant: a tie key of `ties: first`, text
+--   {ERASING}            data of the erased member remains: nothing done, remove it (forget.lua)
+--   {ELSEWHERE}          another cohort may remember the id, since the member was erased lately and then seated again:
+--                        nothing done, look it up in all shards (recall.lua)
 --   {UNSEATED}           the member has no seat in the cohort: nothing done, seat it (seat.lua)
 --   {GONE}               the event is not in the queue, or the lease of the queue has another number: nothing done
---   {WAITING, at, queued}   the event waits in the queue, and counts for another instant there, or the caller has refused it: nothing
---                        done, plan it by these times. Two texts, microseconds since the epoch
---   {BEHIND, instant}    the event has to come behind what its member has, and so in another period: nothing done, plan it for this
---                        instant or a later one: text, microseconds since the epoch
+--   {WAITING, at, queued}   the event also waits in the queue, and counts for another instant there, or the caller has
+--                        refused it: nothing done, plan it with these times. Two texts, microseconds since the epoch
+--   {BEHIND, instant}    the event has to follow its member's entry, and so belongs to another period: nothing done, plan
+--                        it for this instant or a later one: text, microseconds since the epoch
 -- A duplicate that was taken before the last erasure of its member comes without what it reported.
--- src/store/protocol.rs has the layout of a record.
+-- src/redis/protocol.rs has the layout of a record.
 --
 -- Example: one event of 5 points for `ann` on a board with the window `day` (code 1024), ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:s:day:2026-11-21  st:{b}:1:e:x1
@@ -134,7 +137,7 @@ local event_data, follow_until, quotas, reservations = more.data, more.follow_un
 local tokens, voters = reservations and reservations.tokens, more.turnouts and more.turnouts.voters
 layout = named_layout(layout)
 local is_sum = update == 'sum'
--- If `is_sum` is false some layouts keep times all the same, but no answer depends on them.
+-- If `is_sum` is false some layouts still keep times, but no answer depends on them.
 local shows_times = layout.prefixed or update == 'last_greatest' or update == 'last_least'
 changed_before = board[7]
 
@@ -148,7 +151,7 @@ local function in_time(tie_key)
   return layout.later > 0 and tie_key or TIE_KEY_MAX - tie_key
 end
 
--- Few calls need all functions.
+-- Loaded only where needed: few calls need all functions.
 if board[4] or board[5] then load_hides() end
 if board[4] then open_hides(board[4], REGISTRY) end
 if board[3] then start_capture(board[3]) end
@@ -166,14 +169,14 @@ local barrier = board[6] and tie_key_of_ms(board[6])
 local turnouts = voters and open_turnouts(REGISTRY, more.turnouts, names)
 local counts = quotas and open_counts(quotas.rules, quotas.uses)
 
--- What is read before the first write. So a key of another type breaks the call off before it has written anything, and whoever makes the
--- call again counts no event twice. Of a key that is only written, a command that counts is the cheapest one that knows its type.
+-- Everything is read before the first write. So a key of another type aborts the call before it has written anything, and a
+-- repeated call counts no event twice. For a key that is only written, a command that counts is the cheapest type check.
 
 local standings = open_standings(layout, names)
--- Whether a key is to be noted in the registry: new ones are, and hidden lists.
+-- Whether keys are to be noted in the registry: new keys are, and those of hidden lists.
 local notes_keys = hides or board[2] ~= version
 
--- Looks at what is written of a standing beside its entries.
+-- Checks what is written of a standing besides its entries.
 local function look_at(standing)
   standing.stored_count = call('ZCARD', standing.zset)
   notes_keys = notes_keys or standing.stored_count == 0
@@ -199,7 +202,7 @@ local function add_target(route, standing, column, code, is_reported)
   return target
 end
 
--- The stored scores with which the members of a route open, by their numbers: of those who have a seat in its cohort.
+-- The stored opening scores of the members of a route, by their numbers: of those who have a seat in its cohort.
 local function load_openings(seats, members)
   local ids, openings = {}, {}
   for index, m in ipairs(members) do ids[index] = names[m] end
@@ -211,7 +214,7 @@ end
 
 -- Loads everything that the events of a route read:
 --   members    of its events
---   targets    standings that take an amount
+--   targets    standings to which an amount is added
 --   turnouts   indexes of those that are counted
 --   absent     sums without a standing that ends with the event's period; nil if there are none
 --   unranked   code of a window that is to be reported and has no ranks, because its standing is absent or not complete
@@ -270,26 +273,26 @@ if changes then call('HLEN', changes) end
 local records, taken, taken_count = load_values(ids), {}, 0
 local voids = tokens and load_values(reservations.voids)
 
--- The steps of an event, in their order. If a step returns an answer, it is the last one.
+-- The steps of an event, in their order. If a step returns an answer, the event ends there.
 
--- Whether a member of a league was erased so lately that ids of before are remembered.
+-- Whether a member of a league was erased so recently that earlier ids are still remembered.
 local function was_erased_lately(erasure)
   return erasure.number > 0 and tie_key_of_ms(now) - erasure.instant < remember_ms * 1000
 end
 
--- What an erasure has to lie before, or else the event is refused: what it counts for, and when it was appended to the log.
+-- The instant that an erasure must precede, or the event is refused: when it counts or was logged, whichever is earlier.
 local function stands_since(e)
   local at, logged_at = in_time(ats[e]), more.queue and more.queue.logged_ats[e] or 0
   if logged_at == 0 then return at end
   return math.min(at, logged_at + TIE_KEY_OF_EPOCH)
 end
 
--- What is answered to an event whose id is known.
+-- The answer to an event whose id is known.
 local function answer_again(e, id_key, record, token, erasure)
   if struct.unpack(FINGERPRINT_FORM, record) ~= fingerprints[e] then return {REUSED} end
   if confirm then call('SET', id_key, record, 'KEEPTTL', 'XX') end
   local told = erasure and erasure_before(record) ~= erasure.number and bare(record) or record
-  -- The same call once more: it was repeated on the way.
+  -- A repetition of the call that took the event, made below the caller.
   if token and string.sub(record, -#token) == token then return told end
   return {DUPLICATE, told}
 end
@@ -308,11 +311,11 @@ local function recognise(e, barrier)
   if erasure.is_pending then return {ERASING} end
 end
 
--- By how many microseconds what a member has may be ahead of an event that comes behind it.
+-- By how many microseconds a member's entry may be ahead of an event that is moved to follow it.
 local FOLLOWED_AHEAD_MAX = 1000000
 
--- Puts an event without `at` directly behind what its member has with a time that the service has made, if that is ahead by little:
--- another instance has made it, whose clock is ahead (Clock::arrival). Returns an answer, or nil.
+-- Moves an event without `at` to directly after its member's entry if that is ahead by little and has a time made by the
+-- service: another instance, whose clock is ahead, has made it (Clock::arrival). Returns an answer, or nil.
 local function follow(e, m, targets)
   local own = in_time(ats[e])
   local at = own
@@ -329,12 +332,12 @@ local function follow(e, m, targets)
   if quotas then quotas.instants[e] = math.floor((at - TIE_KEY_OF_EPOCH) / 1000) end
 end
 
--- The result of an event in each target, by the target's index: the new score, time and data, and the score before, which is
--- false if the member was not listed. All events use the same lists.
+-- The result of an event in each target, by the target's index: the new score, time and data, and the score before (false
+-- if the member was not listed). The lists are reused for all events.
 local new_scores, new_times, new_data, befores = {}, {}, {}, {}
 
--- Computes the result of an event in each target. Returns the code of a window in which a score would pass the bound, or nil and whether
--- anything changes.
+-- Computes the result of an event in each target. Returns the code of a window in which a score would pass the bound, or
+-- nil and whether anything changes.
 local function compute(route, e, m)
   local targets, tie_key, data, is_changed = route.targets, layout.hashed and ats[e] or nil, event_data and event_data[e], false
   for index = 1, #targets do
@@ -351,7 +354,7 @@ local function compute(route, e, m)
       score, time = merge(layout, update, old_score, old_time, amount, at)
       if data then own_data = merge_data(standing, m, score, time, amount, at, data, is_sum) end
     elseif route.openings then
-      -- A member's first event comes on top of its opening score.
+      -- A member's first event is added to its opening score.
       score = amount + route.openings[m]
     end
     if score and (score > score_max or score < -score_max) then return target.code end
@@ -365,7 +368,7 @@ local function compute(route, e, m)
   return nil, is_changed
 end
 
--- What an event is answered because of the sums that have no standing, as far as their history was sent.
+-- The answer to an event because of sums that have no standing, as far as their history was sent.
 local function evaluate_absent(absent, e, m)
   for _, sum in ipairs(absent) do
     if #sum.terms == 0 and sum.reported == 1 and details[e] ~= STATUS_ALONE then return {NO_HISTORY} end

@@ -1,6 +1,7 @@
--- audit_forget.lua: forgets which pseudonym a member has in the audit log. Its lines stay, and tell nobody whom they are about.
+-- audit_forget.lua: forgets which pseudonym a member has in the audit log. Its lines stay, but become anonymous.
 --
--- KEYS[1] hash: member -> pseudonym; KEYS[2] hash: pseudonym -> member; KEYS[3] sorted set of pseudonyms (audit_members.lua)
+-- KEYS[1] hash: member -> pseudonym; KEYS[2] hash: pseudonym -> member; KEYS[3] sorted set of pseudonyms
+--         (audit_members.lua)
 -- ARGV[1] member
 --
 -- Reply: {'OK'}

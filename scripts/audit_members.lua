@@ -1,10 +1,9 @@
--- audit_members.lua: gives members pseudonyms in the audit log. A member that has one keeps it. If there are too many, those
--- that the log has not named for longest are forgotten.
+-- audit_members.lua: gives members pseudonyms in the audit log. A member that has one keeps it. If there are too many,
+-- those that the log has not named for longest are forgotten.
 --
--- KEYS[1] hash: member -> pseudonym; KEYS[2] hash: pseudonym -> member; KEYS[3] sorted set: pseudonyms by when they were last
---         written down, ms
+-- KEYS[1] hash: member -> pseudonym; KEYS[2] hash: pseudonym -> member; KEYS[3] sorted set: pseudonyms by last line, ms
 -- ARGV[1] how many there may be
--- ARGV[2…] for each member its id and a pseudonym for it, if it has none
+-- ARGV[2…] for each member its id, and the pseudonym that it gets if it has none
 --
 -- Reply: {pseudonym, …}
 -- Example: KEYS st:{boards}:audit-pseudonyms st:{boards}:audit-members st:{boards}:audit-seen

@@ -1,13 +1,13 @@
--- audit_read.lua: reads lines of the audit log, the newest first, and tells whom their pseudonyms stand for.
+-- audit_read.lua: reads lines of the audit log, newest first, and resolves their pseudonyms to members.
 --
 -- KEYS[1] stream: the lines; KEYS[2] hash: id of a line -> outcome; KEYS[3] hash: member -> pseudonym; KEYS[4] hash:
 --         pseudonym -> member
 -- ARGV[1] '+' for the newest lines; '(' and an id for those before that one
 -- ARGV[2] how many lines are looked at
--- ARGV[3] only lines of this caller, '' for all; ARGV[4] only lines that name this board, '' for all; ARGV[5] only lines that
---         name this member, '' for all
+-- ARGV[3] only lines of this caller, '' for all; ARGV[4] only lines that name this board, '' for all; ARGV[5] only lines
+--         that name this member, '' for all
 --
--- Reply: {the id of the last line that was looked at ('' where there is none before it), {id, intent, outcome ('' for none),
+-- Reply: {the id of the last line that was looked at ('' if no older line exists), {id, intent, outcome ('' for none),
 --         pseudonym, member ('' for one that is forgotten), …}, …}
 -- Example: KEYS st:{boards}:audit st:{boards}:audit-outcomes st:{boards}:audit-pseudonyms st:{boards}:audit-members
 --   ARGV '+' '100' '' 'run' ''  reply {'', {'1795305600123-0', '{…}', '{…}', 'm-5f', 'ann'}}
@@ -16,7 +16,7 @@ if #KEYS ~= 4 or #ARGV ~= 5 then return redis.error_reply('ERR audit_read.lua: 4
 local LOG, OUTCOMES, PSEUDONYMS, MEMBERS = unpack(KEYS)
 local first, count, by, board, member = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 
--- Nobody has the pseudonym of a member that was never named, or that is forgotten.
+-- For a member that was never named, or that is forgotten, a text that is no pseudonym.
 local pseudonym = member ~= '' and (redis.call('HGET', PSEUDONYMS, member) or SEPARATOR)
 
 local function names(list, one) return string.find(list, SEPARATOR .. one .. SEPARATOR, 1, true) end

@@ -1,12 +1,11 @@
--- audit_write.lua: writes an intent into the audit log, or the outcome of one. If the log is too large then, its oldest lines
--- are dropped.
+-- audit_write.lua: writes an intent into the audit log, or the outcome of one. Drops old lines if the log gets too large.
 --
 -- KEYS[1] stream: the lines; KEYS[2] hash: id of a line -> outcome; KEYS[3] how many bytes they take (lib/audit.lua)
 -- ARGV[1] how many bytes there may be
 -- ARGV[2] JSON
 -- ARGV[3] of an outcome the id of its line
--- ARGV[3] of an intent who calls; ARGV[4] the boards and ARGV[5] the pseudonyms of the members that it names, each with a
---         separator before and behind it
+-- ARGV[3] of an intent the caller; ARGV[4] the boards and ARGV[5] the pseudonyms of the members that it names, each with a
+--         separator before and after it
 --
 -- Reply: {'OK', id} | {'GONE'} the line was dropped, or has an outcome
 -- Example: KEYS st:{boards}:audit st:{boards}:audit-outcomes st:{boards}:audit-size

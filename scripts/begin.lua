@@ -1,15 +1,15 @@
 -- begin.lua: begins a change of a board. It gives the change a stamp and notes it, so that the change is announced
 -- (announce.lua) even if the instance that makes it dies before that.
 --
--- A stamp is a number that is given once and never again, also after Redis has gone back to older data or to none:
--- the microseconds since 2026 by the server's clock. It is greater than the one before even if the clock is not; and
--- below 2^53, which Lua counts exactly, until the year 2311.
+-- A stamp is a number that is given out once and never again, even after Redis has lost recent writes or everything: the
+-- microseconds since 2026 by the server's clock. It is greater than the one before even if the clock is not, and until the
+-- year 2311 it is below 2^53, up to which Lua counts exactly.
 --
--- KEYS[1] the last stamp; KEYS[2] changes that were begun: sorted set of `id stamp`, by stamp; KEYS[3] the format (format.lua), which is
---         noted with the first stamp
+-- KEYS[1] the last stamp; KEYS[2] changes that were begun: sorted set of `id stamp`, by stamp; KEYS[3] the format
+--         (format.lua), which is noted with the first stamp
 -- ARGV[1] board id
 --
--- Names in capitals are in src/store/protocol.rs.
+-- Names in capitals are in src/redis/protocol.rs.
 -- Reply: the stamp, text
 -- Example: KEYS st:{boards}:stamp st:{boards}:begun st:{boards}:format  ARGV 'b'  reply '28080000123456'
 

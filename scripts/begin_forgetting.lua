@@ -1,8 +1,8 @@
--- begin_forgetting.lua: notes that the name of an erased member is about to be taken out of the results of a board. What a caller
--- has read before, it can't record any more (record_result.lua, revise_result.lua): it may have the name.
+-- begin_forgetting.lua: notes that the name of an erased member is about to be removed from the results of a board. Results
+-- read before that can no longer be recorded (record_result.lua, revise_result.lua): they may have the name.
 --
--- KEYS[1] board: hash with `version`, `forgetting`: another text with each call
--- ARGV[1] the generation of the board, ARGV[2] a text that no other call has
+-- KEYS[1] board: hash with `version`, `forgetting`: a text that differs after each call
+-- ARGV[1] the generation of the board, ARGV[2] a text that no other call uses
 --
 -- Reply: {'OK'} | {'STALE'} the board was deleted
 -- Example: KEYS st:{b}  ARGV '1' '5f00a1c2d3e4f506'  reply {'OK'}

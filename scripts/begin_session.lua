@@ -1,7 +1,7 @@
--- begin_session.lua: begins a session of the console. If the API key has more of them than it may, those end that began first.
+-- begin_session.lua: begins a session of the console. If the API key then has too many, its oldest sessions end.
 --
 -- KEYS[1] the session, which is new
--- KEYS[2] list: the keys of the sessions that the API key has begun, the first one first; some may have ended
+-- KEYS[2] list: the keys of the sessions that the API key has begun, oldest first; some may have ended
 -- ARGV[1] the session, JSON
 -- ARGV[2] for how long it lasts, ms
 -- ARGV[3] how many sessions the API key may have

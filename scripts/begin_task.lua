@@ -1,11 +1,11 @@
--- begin_task.lua: begins a task for all boards. In the same step it gives the standing order that the task carries out, or
+-- begin_task.lua: begins a task for all boards. In the same step it stores the standing order that the task carries out, or
 -- ends one.
 --
--- KEYS[1] tasks: hash, number -> JSON; KEYS[2] the tasks that are not at their end: sorted set, number by number
+-- KEYS[1] tasks: hash, number -> JSON; KEYS[2] the unfinished tasks: sorted set, number by number
 -- KEYS[3] the number of the last task
--- KEYS[4] standing orders: hash, member, or name of an erased one -> `number hide`, the number of its task and JSON; KEYS[5] the
---         members with one, and these names: sorted set, all under score 0; KEYS[6] those whose order ends by itself: sorted set,
---         by ms
+-- KEYS[4] standing orders: hash, member (or name of an erased one) -> `number hide`, the number of its task and JSON
+-- KEYS[5] the members with one, and these names: sorted set, all under score 0
+-- KEYS[6] those whose order ends by itself: sorted set, by ms
 -- ARGV[1] the task, JSON
 -- ARGV[2] the member of the standing order; '' for a task that changes none
 -- ARGV[3] the hide, JSON; '' ends the member's standing order
@@ -13,8 +13,8 @@
 -- ARGV[5] how many standing orders there may be
 -- ARGV[6] the name of the member if it was erased (forget_order.lua)
 --
--- Reply: {'OK', the number of the task, the member's order before, '' for none} | {'FULL'} there are too many standing orders;
---   nothing is done
+-- Reply: {'OK', the number of the task, the member's order before, '' for none} | {'FULL'} there are too many standing
+--   orders; nothing done
 -- Example: KEYS st:{boards}:tasks st:{boards}:open-tasks st:{boards}:task-number st:{boards}:orders
 --     st:{boards}:order-members st:{boards}:orders-end
 --   ARGV '{…}' 'ann' '{…}' '' '10000' '\30' .. '2c26b46b…'  reply {'OK', 1, ''}

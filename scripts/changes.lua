@@ -1,26 +1,26 @@
--- changes.lua: reads the changes that a shard has noted while its data is being copied, and the present data behind them
+-- changes.lua: reads the changes that a shard has noted while its data is being copied, and the present data of each
 -- (lib/capture.lua).
 --
 -- KEYS[1]  head of the shard, KEYS[2] changes, KEYS[3] copied
 -- ARGV[1]  MessagePack of a map:
 --   generation of the board
 --   layout    see lib/standing.lua
---   copying   how each kind is copied, by its code (src/store/kinds.rs): 'members' | 'lines' |
+--   copying   how each kind is copied, by its code (src/redis/kinds.rs): 'members' | 'lines' |
 --             'everywhere' | 'whole' | 'merged' | …
---   copied    list of names of keys, noted as copied before, unless they were dropped
---   noted     list of what is noted as changed before
---   done      list of {change, how often}: changes that were copied; the script forgets them, unless they were noted again
+--   copied    list of names of keys, to be noted as copied first, unless they were dropped
+--   noted     list of changes to be noted first
+--   done      list of {change, count}: changes that were copied; the script forgets them unless noted again since
 --   count     how many changes the reply has at most
 --
--- Reply: {'STALE'} the shard does not note changes any more: the board was deleted, or has moved | {'OK', how many changes
--- are noted, change, …}, where the form of a change follows from how its kind is copied:
---   members      {change, how often, expires, score ('' if it is not listed), time (a tie key), data ('' for none)}
---   lines, everywhere   {change, how often, '0', the line ('' if there is none)}
---   whole        {change, how often, expires, tag of a shard that has counted, number, …}
---   merged       {change, how often, expires, HyperLogLog ('' if there is none)}
+-- Reply: {'STALE'} the shard no longer notes changes: the board was deleted, or has moved | {'OK', how many changes
+-- are noted, change, …}. The form of a change depends on how its kind is copied; `count` is how often it was noted:
+--   members      {change, count, expires, score ('' if it is not listed), time (a tie key), data ('' for none)}
+--   lines, everywhere   {change, count, '0', the line ('' if there is none)}
+--   whole        {change, count, expires, tag of a shard that has counted, number, …}
+--   merged       {change, count, expires, HyperLogLog ('' if there is none)}
 -- Scores, times and `expires` (ms since the epoch, 0: never) are text.
 --
--- Example: bob has got 3 points in a standing with ties by member:
+-- Example: bob has scored 3 points in a standing with ties by member:
 --   KEYS st:{b} st:{b}:1:changes st:{b}:1:copied  ARGV {…, copied={}, noted={}, done={}, count=10}
 --   reply {'OK', 1, {'s␟st:{b}:1:s:day:2026-11-21␟bob', '1', '0', '-3', '0', ''}}
 

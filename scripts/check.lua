@@ -1,49 +1,49 @@
--- check.lua: checks whether the keys of one standing agree with each other (lib/standing.lua), and mends what follows
+-- check.lua: checks whether the keys of one standing agree with each other (lib/standing.lua), and repairs what follows
 -- from other keys. It checks a small standing as a whole, and a large one part by part (lib/cursor.lua).
 --
--- The sorted set follows from the hash, the distinct scores from the sorted set, and the total from both. The script mends
--- nothing while the shard's data is being copied elsewhere.
+-- The sorted set follows from the hash, the distinct scores from the sorted set, and the total from both. The script
+-- repairs nothing while the shard's data is being copied elsewhere.
 --
 -- KEYS[1]  head of the shard, or board
 -- KEYS[2…] the standing (`layout.width` keys), and then of a derived one the state of its series (lib/derived.lua)
 --
 -- ARGV[1]  MessagePack of a map:
---   generation, revision   of the definition that the caller goes by
+--   generation, revision   of the definition that the caller uses
 --   layout     see lib/standing.lua
 --   is_derived
 --   phase      what is walked: '' at first
 --   cursor     '0' at first
---   whole_max  standings of no more entries, in all of their keys together, are looked at whole
---   part       about how many entries of a larger one one call looks at
+--   whole_max  a standing with at most this many entries, over all of its keys, is checked as a whole
+--   part       about how many entries of a larger one one call checks
 --   now        ms since the epoch
 --   expires    ms since the epoch: when the standing may be dropped, 0: never, or not known
---   must_expire   whether it was so when the standing began
---   mend       whether to mend what follows from other keys
---   registry   of the shard: the journal of hides lies beside it (lib/hides.lua)
+--   must_expire   whether it already had to expire when it began
+--   mend       whether to repair what follows from other keys
+--   registry   of the shard: the key of the journal of hides follows from it (lib/hides.lua)
 --
--- Reply: {'STALE'} another definition is in use | {'GONE'} none of its keys is there | {'ENDING'} they are about to expire |
---   {'OK', next phase ('': this was the last part), next cursor, 1 if it was looked at whole, otherwise 0, difference, …}
--- A difference is {code, 1 if it was mended, otherwise 0, …}:
+-- Reply: {'STALE'} another definition is in use | {'GONE'} none of its keys exists | {'ENDING'} they are about to expire |
+--   {'OK', next phase ('': this was the last part), next cursor, 1 if it was checked as a whole, else 0, difference, …}
+-- A difference is {code, 1 if it was repaired, otherwise 0, …}:
 --   type         key, type, the type that it should have
---   no_state     the series' state knows no such standing
---   expiry       the first and the last end of its keys, ms since the epoch, -1: never
+--   no_state     the series' state lacks this standing
+--   expiry       the earliest and the latest expiry of its keys, ms since the epoch, -1: never
 --   no_expiry    the standing should expire, and does not
---   remnant      how many members are left of a standing that has expired
---   no_hash      how many members the sorted set has, and the hash none
+--   remnant      how many members remain of a standing that has expired
+--   no_hash      how many members the sorted set has, while the hash has none
 --   too_long     how many members are listed, how many should be listed
---   number       member, score: the score is no whole number within the bounds
+--   number       member, score: the score is not an integer within the bounds
 --   unreadable   key, member
---   unlisted     member, score, time: in the hash, and not in the sorted set
+--   unlisted     member, score, time: in the hash, but not in the sorted set
 --   score        member, score, time in the hash; score in the sorted set
 --   stray        member, score, time in the sorted set; score, time in the hash
 --   undistinct   score of a member that is not among the distinct scores
 --   distinct     member, score: a distinct score that no member has
---   hidden       member: its entry in the hidden list (lib/hidden.lua) is not as its hide says; '' where the list has lost
---                entries. To mend, the list is dropped, and made anew when it is needed
---   hidden_total   the hidden list has another sum than its entries
+--   hidden       member: its entry in the hidden list (lib/hidden.lua) contradicts its hide; '' where the list has lost
+--                entries. To repair it, the list is dropped; it is built again when it is needed
+--   hidden_total   the stored sum of the hidden list differs from that of its entries
 --   total        high, low: the total that is stored; high, low: the sum of the scores
 --
--- Example: ann with 5 points, who is listed twice, under two times:
+-- Example: ann with 5 points, listed twice, under two times:
 --   KEYS  st:{b} st:{b}:1:s:day:2026-11-21 st:{b}:1:s:day:2026-11-21:members
 --   reply {'OK', '', '0', 1, {'stray', 0, 'ann', '-5', '7', '-5', '8'}}
 
@@ -61,7 +61,7 @@ local STATE = args.is_derived and KEYS[#KEYS]
 local head = call('HMGET', KEYS[1], 'version', 'moving', 'hides')
 if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
 local mends = args.mend and not head[2]
--- The standing's hidden list, if members were hidden; and whether it follows all hides, so that it can be compared.
+-- The standing's hidden list, if members were hidden; and whether it has followed all hides, so that it can be compared.
 local hidden, follows = nil, false
 
 local function reply_with(phase, cursor, is_whole)
@@ -72,10 +72,10 @@ local function unlink_all()
   unlink_standing(standing)
 end
 
--- A part of a derived standing that can't be mended is removed: then check_sums.lua finds it missing.
+-- A part of a derived standing that can't be repaired is removed: then check_sums.lua finds it missing.
 local takes_away = mends and STATE
 
--- Types. A key of the wrong type is removed if it can be made again from the other keys.
+-- Types. A key of the wrong type is removed if it can be rebuilt from the other keys.
 local found, is_there, is_unusable = {}, false, false
 for _, part in ipairs(PARTS) do
   local key = standing[part]
@@ -143,7 +143,7 @@ local function check_hidden(ids, members, scores)
   end
 end
 
--- When the keys of the standing expire: the first, the last, and whether one never does.
+-- When the keys of the standing expire: the earliest, the latest, and whether one never does.
 local first_end, last_end, is_endless = nil, nil, false
 for _, key in ipairs(keys_of(standing)) do
   local ends = call('PEXPIRETIME', key)
@@ -154,7 +154,7 @@ for _, key in ipairs(keys_of(standing)) do
   end
 end
 
--- One key may be gone when the next is not yet.
+-- One key may have expired when the next has not yet.
 local function is_ending()
   local time = call('TIME')
   local redis_now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -175,7 +175,7 @@ local function check_ends()
   end
 end
 
--- A member of the sorted set: its time, if it has one, and its id; nil where it is none.
+-- The parts of a member of the sorted set: its time, if it has one, and its id; nil if it is malformed.
 local function taken_apart(member)
   if not layout.prefixed then return nil, member end
   if #member <= TIE_KEY_BYTES then return nil, nil end
@@ -186,24 +186,24 @@ local function as_listed(id, time)
   return prefix_of(layout, time) .. id
 end
 
--- Whether this is what can stand behind a score: nothing, or the data of an entry.
+-- Whether this is valid after a score: nothing, or the data of an entry.
 local function is_data(text)
   return text == '' or (layout.data and string.sub(text, 1, 1) == '{' and pcall(cjson.decode, text))
 end
 
--- The score and time that a hash holds of a member; nil if they can't be read, or if its data can't.
+-- The score and time that a hash holds for a member; nil if they, or its data, can't be read.
 local function unpacked(packed)
   if not packed or #packed < ENTRY_BYTES or not is_data(string.sub(packed, ENTRY_BYTES + 1)) then return nil end
   local time, score = struct.unpack(ENTRY_FORM, packed)
   return score, time
 end
 
--- Sums can pass the bound, when periods of the opposite sign have left them.
+-- Sums can pass the bound when periods of the opposite sign have dropped out.
 local function is_score(score)
   return score == math.floor(score) and math.abs(score) <= (STATE and 2 ^ 63 or SCORE_MAX)
 end
 
--- The hash is lost, and the sorted set has its members. Returns true if nothing is left to compare.
+-- Handles a lost hash whose members the sorted set has. Returns true if nothing is left to compare.
 local function check_hash()
   local count = call('ZCARD', standing.zset)
   if not layout.hashed or count == 0 or call('EXISTS', standing.hash) == 1 then return false end
@@ -234,7 +234,7 @@ local function check_hash()
   return false
 end
 
--- Sums, as lib/standing.lua keeps them.
+-- The sum, in two parts as lib/standing.lua keeps it.
 local high, low = 0, 0
 local function add(score)
   local of_score = math.floor(score / LOW)
@@ -276,7 +276,7 @@ local function check_zset(flat)
   if layout.dense then
     for place, known in ipairs(call('ZMSCORE', standing.dense, unpack(texts))) do
       local text = texts[place]
-      -- One that several members have is told once.
+      -- A score that several members share is reported once.
       if not known and not is_stray[place] and not is_told[text] then
         if mends then call('ZADD', standing.dense, text, text) end
         is_told[text] = true
@@ -288,7 +288,7 @@ end
 
 -- Entries of the hash, as a flat list of ids and packed scores.
 local function check_members(flat)
-  -- Who is behind the last of those that are surely the best need not be listed.
+  -- Members after the last of the surely best entries need not be listed.
   local exact = hidden and hidden.exact or layout.keep
   local last = layout.keep > 0 and call('ZCARD', standing.zset) >= exact
     and (exact > 0 and call('ZRANGE', standing.zset, exact - 1, exact - 1, 'WITHSCORES') or {'', '-inf'})
@@ -344,7 +344,7 @@ local function check_distinct(flat)
   end
 end
 
--- Entries of the hidden list, as a flat list of members and scores. Each has to be one of the standing.
+-- Entries of the hidden list, as a flat list of members and scores. Each has to be an entry of the standing.
 local function check_hidden_list(flat)
   if not follows then return end
   local ids, members, scores = {}, {}, {}
@@ -385,11 +385,11 @@ local WALKS = {
     scan = 'ZSCAN', check = check_hidden_list},
 }
 
--- The phases in their order. In a list that is kept short strays are removed first: only then it shows who is missing.
+-- The phases in their order. In a truncated list strays are removed first: only then does it show who is missing.
 local phases = {'zset'}
 if layout.hashed then table.insert(phases, layout.keep > 0 and 2 or 1, 'hash') end
 if layout.dense then table.insert(phases, 'dense') end
--- A part of a walk may find that the list is behind by now: then it compares nothing.
+-- A later part of the walk may find that the list has fallen behind: then it compares nothing.
 if hidden then table.insert(phases, 'hidden') end
 
 local function phase_after(phase)
@@ -398,7 +398,7 @@ local function phase_after(phase)
   end
 end
 
--- Passes a flat list of pairs on, as many at a time as a command takes.
+-- Passes on a flat list of pairs, as many at a time as a command takes.
 local function check_pairs(check, flat)
   if #flat <= 2 * AT_ONCE_MAX then return check(flat) end
   for first = 1, #flat, 2 * AT_ONCE_MAX do
@@ -431,7 +431,7 @@ if phase == '' then
   if check_hash() then return reply_with('', '0', false) end
   check_ends()
   local count = call('ZCARD', standing.zset)
-  -- Hidden members make it longer.
+  -- Hidden members make the list longer.
   if layout.keep > 0 and not hidden and count > layout.keep then
     if mends then keep_best(standing) end
     differs('too_long', mends, number_text(count), number_text(layout.keep))

@@ -1,13 +1,14 @@
--- check_queue.lua: compares the keys of a queue with each other (lib/queue.lua), and mends on request what follows from the stream.
+-- check_queue.lua: compares the keys of a queue (lib/queue.lua), and on request repairs what follows from the stream.
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] queue; KEYS[3] ids; KEYS[4] state
--- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller goes by; mend;
---          count: a queue with more entries is not looked at
+-- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; mend: whether to repair;
+--          count: a queue with more entries is not checked
 --
--- Reply: {'STALE'} | {'OK', how many entries there are, '1': they were looked at, '0': they are too many, difference, …}, as in check.lua:
---   queue_bytes  bytes as stored, as the entries count
---   queue_id     id of an event, its entries as stored, as they are in the stream
--- Example: KEYS st:{b} st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state  reply {'OK', '2', '1', {'queue_bytes', 0, '0', '260'}}
+-- Reply: {'STALE'} | {'OK', how many entries there are, '1' if checked, '0' if too many, difference, …}, see check.lua:
+--   queue_bytes  stored bytes; bytes of the entries
+--   queue_id     id of an event; its entries as stored; its entries in the stream
+-- Example: KEYS st:{b} st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state
+--   reply {'OK', '2', '1', {'queue_bytes', 0, '0', '260'}}
 
 if #KEYS ~= 4 or #ARGV ~= 1 then return redis.error_reply('ERR check_queue.lua: 4 keys, 1 argument') end
 local HEAD, QUEUE, IDS, STATE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

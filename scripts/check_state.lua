@@ -1,8 +1,8 @@
 -- check_state.lua: checks whether the state of a derived series can be read (lib/derived.lua). If not, the script drops it
--- on request: then its standings are built anew.
+-- on request: then its standings are built from scratch.
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] state
--- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller goes by; mend
+-- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; mend: whether to drop it
 --
 -- Reply: {'STALE'} | {'OK', difference, …}, as in check.lua:
 --   state    type of the key

@@ -1,35 +1,35 @@
--- check_sums.lua: compares a standing with those that it follows from. A derived standing that is complete has to be the sum
--- of its terms. The standing of a period with carryover has to be the sum of what was added and what was carried over. The
--- script checks a part of the members at a time (lib/cursor.lua). On request it drops a derived standing that differs; the
--- service builds the standing anew when it is needed.
+-- check_sums.lua: compares a standing with those that it follows from. A derived standing that is complete has to be the
+-- sum of its terms. The standing of a period with carryover has to be the sum of what was added and what was carried over.
+-- The script checks some of the members at a time (lib/cursor.lua). On request it drops a derived standing that differs;
+-- the service builds it again when it is needed.
 --
--- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] state of the series (lib/derived.lua), or head again
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] state of the series (lib/derived.lua), or the head again
 -- KEYS[4…] the standing's keys (`layout.width`), and then those of its terms, newest first, `layout.width` keys each:
 --          of `rolling` the periods, of `initial` the period and the initial scores, of `carried` the period and the one
 --          before, without what was carried over
 --
 -- ARGV[1]  MessagePack of a map:
---   generation, revision   of the definition that the caller goes by
+--   generation, revision   of the definition that the caller uses
 --   layout    see lib/standing.lua
 --   kind      'rolling' | 'initial' | 'carried'
 --   start     ms: where the newest period of the standing begins
---   floor     of `initial`: the tie key of that, where the layout is hashed
---   ends      of `initial`: ms: where the period ends, or when the board closes before
+--   floor     of `initial`: the tie key of `start`, where the layout is hashed
+--   ends      of `initial`: ms: where the period ends, or when the board closes before that
 --   ratio     of `carried`: the share that is carried over, in millionths, 0: not known
 --   sign      -1 where scores are stored negated, otherwise 1
---   term      which standing is walked, 0: the standing itself; behind the last, the past initial scores
+--   term      which standing is walked, 0: the standing itself; after the last term come the past initial scores
 --   cursor    '0' at first
---   budget    about how many members × terms one call may look at
---   mend      whether to mend
+--   budget    about how many members × terms one call visits
+--   mend      whether to drop a derived standing that differs
 --
 -- Reply: {'STALE'} another definition is in use | {'GONE'} there is no such standing, or it is not complete |
---   {'LOST'} one of its terms was there, and is not any more | {'OK', next term (-1: this was the last part), next cursor,
+--   {'LOST'} one of its terms existed, and no longer does | {'OK', next term (-1: this was the last part), next cursor,
 --   how many terms have no data, difference, …}, as in check.lua:
 --   sum       member; score, time that are stored; score, time by the terms
 --   data      member; data that is stored; data by the terms
 --   carried   member; score; score without what was carried over; score in the period before
 --
--- Example: last-2-days at 2026-11-21, where ann has lost what she got on the day before:
+-- Example: last-2-days at 2026-11-21, where ann's points of the day before were lost:
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:state:last-2-days st:{b}:1:d:last-2-days:2026-11-21
 --         st:{b}:1:s:day:2026-11-21 st:{b}:1:s:day:2026-11-20
 --   reply {'OK', -1, '0', 0, {'sum', 0, 'ann', '-5', '', '-8', ''}}
@@ -55,7 +55,7 @@ if kind ~= 'carried' then
   if not entry or not entry.done then return {'GONE'} end
 end
 
--- The members of a standing lie in one key; check.lua reports what is damaged there.
+-- The type of the one key that holds all members of a standing; check.lua reports damage there.
 local function members_type(standing)
   local key = layout.hashed and standing.hash or standing.zset
   local found = type_of(key)
@@ -93,7 +93,7 @@ if not is_sound then
   return {'OK', -1, '0', #absent, unpack(differences)}
 end
 
--- The scores, times and data of the members in each term; a score is false if the term does not list a member.
+-- The scores, times and data of the members in each term; a score is false if the term does not list the member.
 local function of_terms(ids)
   local scores, times, data = {}, {}, {}
   for index, term in ipairs(terms) do
@@ -134,20 +134,20 @@ local function is_carried(score, own, before)
   if args.ratio == 0 then return true end
   local carried, share = args.sign * (score - (own or 0)), args.sign * (before or 0)
   if args.ratio == 1000000 then return carried == share end
-  -- The share of each event is rounded down; the product may be rounded, too.
+  -- The share of each event is rounded down, and the product may be rounded, too.
   return carried <= share * args.ratio / 1000000 + 1
 end
 
 local is_dropped = false
--- Compares members that were met in the walk over the standing itself, 0, or over this term.
+-- Compares members that the walk over the standing itself (0), or over this term, has met.
 local function compare(walked, ids)
   if #ids == 0 then return end
   local scores, times, data = fetch(target, ids)
   local term_scores, term_times, term_data = of_terms(ids)
   for m, id in ipairs(ids) do
-    -- A member that several of them list is met in several walks, and compared in the first.
+    -- A member that several of them list is met in several walks; it is compared in the first.
     local is_compared = walked > 0 and scores[m]
-    -- A past initial score need not have been met in the walk over the present ones.
+    -- The walk over the present initial scores need not have met a past one.
     for index = 1, math.min(walked, #terms) - 1 do is_compared = is_compared or term_scores[index][m] end
     if not is_compared and kind == 'carried' then
       local own, before = term_scores[1][m], term_scores[2] and term_scores[2][m]
@@ -167,8 +167,8 @@ local function compare(walked, ids)
   end
 end
 
--- Some of the members, without those who were erased and are being removed from one standing after the other, and without the
--- lines that have outlived their members: only a sum with initial scores has them.
+-- Some of the members, without the erased ones that are being removed from one standing after the other, and without lines
+-- of erased members (lib/nameless.lua): of derived standings only a sum with initial scores has them.
 local function present_of(ids, first, last)
   local some = {unpack(ids, first, math.min(#ids, last))}
   if not ERASING or #some == 0 then return some end
@@ -192,7 +192,7 @@ while count > 0 and walked <= last and not is_dropped do
     local standing = walked == 0 and target or terms[walked].standing
     ids, _, _, next_cursor = scan_members(standing, cursor, count)
   end
-  -- A command takes only so many at a time.
+  -- A command takes a limited number of arguments.
   for first = 1, #ids, 500 do compare(walked, present_of(ids, first, first + 499)) end
   count, cursor = count - math.max(1, #ids), next_cursor
   if cursor == '0' then walked = walked + 1 end

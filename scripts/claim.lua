@@ -1,15 +1,16 @@
 -- claim.lua: claims what a member of a shard has won by a rule in a final period (lib/rewards.lua).
 --
--- KEYS[1]  head of the shard, or board; KEYS[2] registry; the hides lie beside it; KEYS[3] reward lines of the period
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides follow
+-- KEYS[3]  reward lines of the period
 -- ARGV[1]  MessagePack of a map:
 --   version    as in apply.lua
---   member, rule   whose reward, by the rule with this index
+--   member, rule   claims what this member has won by the rule with this index
 --   by, at     under which name it is claimed, and when (ms)
---   revision   of the result; hides: up to which number of the shard's hides it was revised
+--   revision   of the result; hides: the number of the shard's hides up to which it was revised
 --
 -- Reply: {'STALE'} | {'BEHIND'} the result has to be revised first | {'NONE'} the member has not won it, or is hidden |
---   {'NEW', entry}: it is claimed now | {'SAME', entry}: it was, by the same | {'TAKEN', entry}: it was, by another one |
---   {'REVOKED', entry}: it was, and is not won any more. The entry is that of the line, MessagePack
+--   {'NEW', entry} claimed by this call | {'SAME', entry} claimed before, under the same name | {'TAKEN', entry} claimed
+--   before, under another name | {'REVOKED', entry} claimed before, and no longer won. The entry is the line's, MessagePack
 --
 -- Example: KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21
 --   ARGV  {version='1-1', member='ann', rule=0, by='grant-88', at=1795305600123, revision=1, hides=0}  reply {'NEW', …}
@@ -36,7 +37,7 @@ local function reply(code) return {code, cmsgpack.pack(entry)} end
 if entry.state == 'revoked' then return reply('REVOKED') end
 if entry.state == 'claimed' then return reply(entry.claim.by == args.by and 'SAME' or 'TAKEN') end
 
--- The index does not change with it.
+-- The index does not depend on claims.
 entry.state, entry.before, entry.claim = 'claimed', 'claimed', {by = args.by, at = args.at, rank = entry.rank}
 redis.call('HSET', LINES, args.member, cmsgpack.pack(line))
 capture(KIND_REWARDS, LINES, args.member)

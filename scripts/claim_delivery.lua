@@ -1,13 +1,13 @@
--- claim_delivery.lua: gives one instance a delivery of a webhook that is due. For a while nobody else gets it; then it is due
+-- claim_delivery.lua: gives one instance a due delivery of a webhook. For a while no other instance gets it; then it is due
 -- again, unless it was ended (end_delivery.lua). It also drops deliveries that were kept for long enough.
 --
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
 -- ARGV[1] name
 -- ARGV[2] now, ms
--- ARGV[3] until when nobody else gets it, ms
+-- ARGV[3] until when no other instance gets it, ms
 --
--- Reply: {'OK', the webhook as JSON, id of the delivery, the delivery as JSON} | {'NONE'} nothing is due, or the webhook is gone
---   or disabled
+-- Reply: {'OK', the webhook as JSON, id of the delivery, the delivery as JSON} | {'NONE'} nothing is due, or the webhook
+--   was deleted or disabled
 -- Example: KEYS as in webhook.lua  ARGV 'site' '1795305600123' '1795305630123'  reply {'OK', '{…}', 'msg_5f…', '{…}'}
 
 if #KEYS ~= DELIVERY_KEYS or #ARGV ~= 3 then return redis.error_reply('ERR claim_delivery.lua: 7 keys, 3 arguments') end

@@ -1,21 +1,22 @@
--- close_shard.lua: raises the barrier of a shard: the field `closed_until` of its head. The shard takes no event any more whose
--- `at` lies before it, whoever has planned the event, and whenever (apply.lua), and puts none into its queue (put.lua). A barrier never
--- falls.
+-- close_shard.lua: raises the barrier of a shard: the field `closed_until` of its head. From then on the shard takes no
+-- event whose `at` is before it, no matter which instance planned the event, or when (apply.lua), and puts none into its
+-- queue (put.lua). A barrier never falls.
 --
--- What was in the queue by then counts, since it was promised that it is judged as of its time. So the script notes the last entry of the
--- queue, the *mark*. As long as anything up to the mark waits, the period is not final. Therefore two instants: `closed_until` is what
--- new events are compared with; `final_until` is what events are compared with that come out of the queue.
+-- Events that were in the queue by then count, because a queued event is judged as of its time. So the script notes the
+-- last entry of the queue, the *mark*. As long as anything up to the mark waits, the period is not final. Therefore there
+-- are two instants: new events are compared with `closed_until`, events from the queue with `final_until`.
 --
--- A barrier that only the primary has is lost if the primary fails. So reads do not go by it: they call final what ends up to the
--- field `final_until` (read.lua). It follows the barrier once as many replicas have that as have to, and the queue is empty up to the mark,
--- or the closing has waited for that as long as it may: until `queue:cut_at`. What is left then is refused when it is to be applied.
+-- A barrier that only the primary has is lost if the primary fails. So reads ignore it: they call final what ends up to the
+-- field `final_until` (read.lua). That follows the barrier once enough replicas have it, and the queue is empty up to the
+-- mark or the closing has waited for that as long as it may: until `queue:cut_at`. Events that remain then are refused when
+-- their turn comes.
 --
--- Where queued events come through a log, some are there that were appended before the barrier stood, and have not come into the queue. They
--- count, too. So the closing asks the log for its ends once the barrier stands, and the mark is noted when the shard has taken the records
--- up to there (lib/intake.lua).
+-- Where events are queued through a log, some were appended before the barrier was raised but have not reached the queue
+-- yet. They count, too. So after raising the barrier the closing asks the log for its ends, and the mark is noted once the
+-- shard has taken the records up to there (lib/intake.lua).
 --
--- Only a closing calls this. A move copies the barrier to the new shards before it opens them (copy_in.lua). So no later sharding
--- takes what this one refuses. A move does that when the old queues are empty, so no mark goes along; the ends are asked anew.
+-- Only a closing calls this. A move copies the barrier to the new shards before it opens them (copy_in.lua), so no later
+-- sharding takes what this one refuses. The old queues are empty then, so no mark is copied; the ends are asked again.
 --
 -- KEYS[1]  head of the shard, or board: hash with `version`
 -- KEYS[2]  registry: set
@@ -23,14 +24,15 @@
 -- KEYS[4]  intake: hash (lib/intake.lua)
 -- ARGV[1]  the version, as in apply.lua
 -- ARGV[2]  the barrier, in ms since the epoch
--- ARGV[3]  '1': replicas have this barrier, or none has to have it; '0': the caller finds that out next
--- ARGV[4]  the time now, in ms since the epoch, by a clock that the caller trusts; ARGV[5] how many ms it waits for the queue at the most,
---          from the first call on that says so. Both '': it waits on
--- ARGV[6]  '': queued events come through no log; 'log': they do; or MessagePack of a map, partition -> next offset: these are its ends, which
---          were asked after a reply of ENDS
+-- ARGV[3]  '1': replicas have this barrier, or none has to have it; '0': the caller will find that out next
+-- ARGV[4]  the time now, in ms since the epoch, by a clock that the caller trusts; ARGV[5] how many ms it waits for the
+--          queue at most, counted from the first call that gives them. Both '': no limit
+-- ARGV[6]  '': events are not queued through a log; 'log': they are; or MessagePack of a map, partition -> next offset: the
+--          ends of the log, asked after a reply of ENDS
 --
--- Reply: {'STALE'} | {'ENDS'}: the barrier is as high, or higher; call again with the ends of the log | {'LOG'}, {'QUEUE'}: the
---   same, and it is waited for something there up to the mark; `final_until` is as it was | {'OK'}: the barrier is as high, or higher
+-- Reply: {'STALE'} | {'ENDS'}: the barrier is at least this high; call again with the ends of the log | {'LOG'}, {'QUEUE'}:
+--   the same, but records there, up to the mark, are still waited for; `final_until` is unchanged | {'OK'}: the same, and
+--   nothing is waited for
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:intake  ARGV '1-1' '1795305600000' '1' '' '' ''  reply {'OK'}
 
 if #KEYS ~= 4 or #ARGV ~= 6 then return redis.error_reply('ERR close_shard.lua: 4 keys, 6 arguments') end
@@ -48,11 +50,11 @@ local function is_below(known)
 end
 
 local function raise(field, known)
-  -- Also if it is the same: if the caller waits for replicas after this call, the replicas have it.
+  -- Written even if unchanged: if the caller waits for replicas after this call, the replicas have it.
   redis.call('HSET', HEAD, field, is_below(known) and barrier or known)
 end
 
--- Nothing that ends up to a lower barrier than the one before waits for more.
+-- Nothing more is waited for where periods end up to a lower barrier than the one before.
 local waits, cut_at = is_below(head[3]), head[4]
 local first = waits and first_entry(QUEUE)
 if waits and is_below(head[2]) then
@@ -62,7 +64,7 @@ if waits and is_below(head[2]) then
 end
 raise('closed_until', head[2])
 
--- Whether the closing waits for no more.
+-- Whether the closing has waited long enough.
 local function is_over()
   if not now then return false end
   if not cut_at then

@@ -1,36 +1,36 @@
--- copy_in.lua: writes data of a board that moves to other shards into a new shard, as it is in the old ones.
+-- copy_in.lua: writes data of a board that moves to other shards into a new shard, as the old ones have it.
 --
--- Later calls replace what earlier calls have written; voters are united. The script refuses a call once the shard has been
--- opened.
+-- Later calls replace what earlier calls have written; voters are united. Once the shard is open, calls are refused.
 --
--- KEYS[1]  head of the new shard, KEYS[2] registry, KEYS[3] a scratch key, which is not there before and after
+-- KEYS[1]  head of the new shard, KEYS[2] registry, KEYS[3] a scratch key, which exists only during the call
 -- KEYS[4…] named by their index in ARGV[1]: standings (`layout.width` keys each), turnouts, voters, states, keys to drop
 --
 -- ARGV[1]  MessagePack of a map:
 --   generation, lease   whose data it is, and under which lease it was read (lease.lua)
 --   layout      see lib/standing.lua
---   lines       list of {code of a kind, name, place in ARGV of the line, 0: none, index in KEYS, 0 where a shard has one key of
---               the kind}: of the hides, of who is being erased and of rewards by members, of the erasures by their names, of the
---               intake by its fields. Of two lines of one erasure the later one stays
+--   lines       list of {code of a kind, name, place in ARGV of the line, 0: none, index in KEYS, 0 where a shard has one
+--               key of the kind}: of hides, erasing members and rewards by member, of erasures by name, of the intake by
+--               field. Of two lines of one erasure the later one stays
 --   standings   list of {standing, expires, whether it lists all members whatever the layout says,
 --                names, scores (false: not listed), times (tie keys), data (empty unless the layout has it)}
 --   turnouts    list of {key, expires, tag of the shard that has counted, number}
 --   voters      list of {key, expires, place of the HyperLogLog in ARGV}
---   states      list of {key, place in ARGV}; see lib/derived.lua. A standing that a state lists has its keys in the
---               registry, also one that has no members here yet: an event that adds the first does not look
+--   states      list of {key, place in ARGV}; see lib/derived.lua. The keys of a standing that a state lists go into the
+--               registry even if it has no members here yet: the event that adds the first does not check
 --   dropped     list of keys
---   letters     list of {entry, places in ARGV of its fields}: dead letters, behind those that are there (end_queued.lua);
---   letters_kept   for how many ms they are kept then at the most
---   closed_until, final_until   ms since the epoch, nil for none: the greatest barrier of the old shards, and up to where periods are final in
---               all of them (close_shard.lua)
--- ARGV[2…] strings of bytes
+--   letters     list of {entry, places in ARGV of its fields}: dead letters, appended to those that exist (end_queued.lua);
+--   letters_kept   for how many ms they are kept at most
+--   closed_until, final_until   ms since the epoch, nil for none: the greatest barrier of the old shards, and up to where
+--               periods are final in all of them (close_shard.lua)
+-- ARGV[2…] byte strings
 -- `expires` is in ms since the epoch, 0: never.
 --
 -- Reply: {'OK'} | {'SUPERSEDED'} a later lease is known, or the board was deleted | {'OPEN'} it has been opened
 --
 -- Example: bob, with 3 points in a standing with ties by member; nothing else:
 --   KEYS st:{b:2:0:1} st:{b:2:0:1}:1:keys st:{b:2:0:1}:1:scratch st:{b:2:0:1}:1:s:day:2026-11-21
---   ARGV {generation='1', lease=1, …, lines={}, standings={{4, 0, false, {'bob'}, {-3}, {0}, {}}}, turnouts={}, …}  reply {'OK'}
+--   ARGV {generation='1', lease=1, …, lines={}, standings={{4, 0, false, {'bob'}, {-3}, {0}, {}}}, turnouts={}, …}
+--   reply {'OK'}
 
 if #KEYS < 3 or #ARGV < 1 then return redis.error_reply('ERR copy_in.lua: 3 keys or more, 1 argument or more') end
 local HEAD, REGISTRY, SCRATCH = KEYS[1], KEYS[2], KEYS[3]
@@ -44,7 +44,7 @@ local generation, revision = string.match(head[1] or '', '^(%d+)-(%d+)$')
 if generation ~= args.generation or tonumber(head[2] or 0) > args.lease then return {'SUPERSEDED'} end
 if revision ~= '0' then return {'OPEN'} end
 call('HSET', HEAD, 'lease', args.lease)
--- The shard is opened once the replicas have them.
+-- The shard is not opened before the replicas have them.
 if args.closed_until and args.closed_until > tonumber(head[3] or '-inf') then
   call('HSET', HEAD, 'closed_until', number_text(args.closed_until))
 end
@@ -57,7 +57,7 @@ local function keep_until(key, expires)
   if expires > 0 then call('PEXPIREAT', key, number_text(expires)) end
 end
 
--- Lines of one member may come in any order: it stays hidden while it has a hide, or something of it may be left.
+-- Lines of one member may come in any order: it stays hidden while it has a hide, or data of it may remain.
 
 local own_hides, ERASING = hides_of(HEAD, REGISTRY), beside_registry(REGISTRY, KIND_ERASING)
 
@@ -68,7 +68,7 @@ end
 
 local function copy_erasing(member, line)
   if line then
-    -- The registry here is another one, so the walk begins anew; before it, that over the dead letters which come along (forget.lua).
+    -- The registry here is another one, so the walk begins again: with the dead letters that were copied (forget.lua).
     call('HSET', ERASING, member, 'dead/-/0-0' .. string.sub(line, string.find(line, ' ') or #line + 1))
     call('SADD', REGISTRY, ERASING)
     write_line(own_hides, member, true)

@@ -1,17 +1,16 @@
 -- decide.lua: decides a closing of a board: all periods that end up to an instant become final.
 --
 -- The barriers of the board's shards follow it, and then the results. The next closing is decided when all results of the
--- last one are recorded. What was decided before stays.
+-- last one are recorded. An earlier decision stays.
 --
--- KEYS[1] board: hash with `version`, `closing_until`: the instant for which a closing was decided last, `results_until`: the
---         results of all periods that end up to it are recorded, `pinned`: JSON (src/domain/closing.rs); instants in ms
+-- KEYS[1] board: hash with `version`, `closing_until`: the instant for which a closing was decided last, `results_until`:
+--         the results of all periods that end up to it are recorded, `pinned`: JSON (src/domain/closing.rs); instants in ms
 -- ARGV[1] the version of the definition that the closing pins
 -- ARGV[2] the instant, ms since the epoch
 -- ARGV[3] what is pinned with it, JSON
 -- ARGV[4] since when the board has `finalize`, ms: periods that ended by then have no result
 --
--- Reply: {'STALE'} | {'PENDING'} results of the last closing are missing: nothing done | {'OK'} such a closing is decided, by
---   this call or before
+-- Reply: {'STALE'} | {'PENDING'} results of the last closing are missing: nothing done | {'OK'} this closing is decided
 -- Example: KEYS st:{b}  ARGV '1-1' '1795305600000' '[…]' '1795300000000'  reply {'OK'}
 
 if #KEYS ~= 1 or #ARGV ~= 4 then return redis.error_reply('ERR decide.lua: 1 key, 4 arguments') end

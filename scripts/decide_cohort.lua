@@ -1,19 +1,21 @@
--- decide_cohort.lua: records how a cohort of a league was decided (src/domain/league/decision.rs), unless that is recorded. The
--- first record stays, and everybody reads it.
+-- decide_cohort.lua: records how a cohort of a league was decided (src/domain/league/decision.rs), unless that is recorded.
+-- The first record stays, and all readers use it.
 --
--- The record is of the standing as it is now: nobody else can be listed and no score can change, since the barrier of the shard
--- is at the end of the period or behind it (`final_until` of the head, see close_shard.lua), and nobody was hidden, brought back or erased since the caller has read.
+-- The record describes the standing as it is now: no member can be added and no score can change, since the barrier of the
+-- shard is not before the end of the period (`final_until` of the head, see close_shard.lua), and no member was hidden,
+-- brought back or erased since the caller has read it.
 --
 -- KEYS[1] head of the shard; KEYS[2] registry; KEYS[3] sorted set of the cohort's standing
--- KEYS[4] the record: hash, '' -> what all members have in common, member -> its outcome; JSON. It expires with the standing
+-- KEYS[4] the record: hash, '' -> what all members share, member -> its outcome; JSON. It expires with the standing
 -- ARGV[1] version, as in apply.lua
 -- ARGV[2] when the period ends, ms since the epoch
--- ARGV[3] the number of the last hide (`hides` of the head) and ARGV[4] how many lines had lost their member (`anonymised`) before
---         the caller has read the standing; '0' for none
--- ARGV[5…] the fields of the record and what they hold, those of one member at least
+-- ARGV[3] the number of the last hide (`hides` of the head) and ARGV[4] how many lines had lost their member (`anonymised`)
+--         before the caller has read the standing; '0' for none
+-- ARGV[5…] the fields of the record and their values, for at least one member
 --
--- Reply: {'STALE'} | {'OPEN'} the barrier lies before the end | {'MODERATED'} read the standing again | {'OK'} there is a record
--- Example: KEYS st:{b:16:7} st:{b:16:7}:1:keys st:{b:16:7}:1:s:week:2026-11-16/1-17 st:{b:16:7}:1:s:week:2026-11-16/1-17:decided
+-- Reply: {'STALE'} | {'OPEN'} the barrier is before the end | {'MODERATED'} read the standing again | {'OK'} it is recorded
+-- Example: KEYS st:{b:16:7} st:{b:16:7}:1:keys st:{b:16:7}:1:s:week:2026-11-16/1-17
+--   st:{b:16:7}:1:s:week:2026-11-16/1-17:decided
 --   ARGV '1-1' '1795305600000' '0' '0' '' '{"counted":1,…}' 'ann' '{"position":1,…}'  reply {'OK'}
 
 if #KEYS ~= 4 or #ARGV < 8 or #ARGV % 2 ~= 0 then

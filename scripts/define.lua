@@ -6,9 +6,9 @@
 -- ARGV[2] '' or a revision: the change is allowed only if no event has come in at this revision or a later one
 -- ARGV[3] the new version, '' for a trial: nothing is written
 -- ARGV[4] the new definition, JSON
--- ARGV[5] the instant for which, as the caller saw, a closing was decided last, ms since the epoch, '' for none; '*' for any
+-- ARGV[5] the instant of the last decided closing that the caller saw, ms since the epoch, '' for none; '*' for any
 --
--- Reply: {'OK'} | {'CHANGED'} another version is there, or a closing was decided | {'USED'} there are such events
+-- Reply: {'OK'} | {'CHANGED'} another version is stored, or a closing was decided | {'USED'} there are such events
 -- Example: KEYS st:{b}  ARGV '' '' '1-1' '{…}' ''  reply {'OK'}
 
 if #KEYS ~= 1 or #ARGV ~= 5 then return redis.error_reply('ERR define.lua: 1 key, 5 arguments') end

@@ -1,5 +1,5 @@
--- delete.lua: deletes a board's definition, if it is still the one that the caller saw. From then on no script
--- reads or writes the board's data; purge.lua and sweep.lua unlink it.
+-- delete.lua: deletes a board's definition, if it is still the one that the caller saw. From then on no script reads or
+-- writes the board's data; purge.lua and sweep.lua unlink it.
 --
 -- KEYS[1] board
 -- ARGV[1] the version that the caller saw

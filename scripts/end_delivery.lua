@@ -1,4 +1,4 @@
--- end_delivery.lua: stores what has become of a delivery, if it is still what the caller saw.
+-- end_delivery.lua: stores the outcome of a delivery, if the delivery is still what the caller saw.
 --
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
 -- ARGV[1] name
@@ -6,11 +6,12 @@
 -- ARGV[3] the JSON that the caller saw
 -- ARGV[4] the new JSON
 -- ARGV[5] its status
--- ARGV[6] when it is due, or became so, ms
+-- ARGV[6] when it is due, or when it got a final status, ms
 -- ARGV[7] now, ms
 --
--- Reply: {'OK'} | {'CHANGED'} it is not what the caller saw, or is gone
--- Example: KEYS as in webhook.lua  ARGV 'site' 'msg_5f…' '{…}' '{…}' 'pending' '1795305605123' '1795305600123'  reply {'OK'}
+-- Reply: {'OK'} | {'CHANGED'} it is not what the caller saw, or was dropped
+-- Example: KEYS as in webhook.lua  ARGV 'site' 'msg_5f…' '{…}' '{…}' 'pending' '1795305605123' '1795305600123'
+--   reply {'OK'}
 
 if #KEYS ~= DELIVERY_KEYS or #ARGV ~= 7 then return redis.error_reply('ERR end_delivery.lua: 7 keys, 7 arguments') end
 local DELIVERIES = KEYS[4]

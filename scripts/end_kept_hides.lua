@@ -1,13 +1,13 @@
--- end_kept_hides.lua: ends hides that lie with erasures (lib/erasures.lua), when their end has come.
+-- end_kept_hides.lua: ends hides that are stored with erasures (lib/erasures.lua), once they are due to end.
 --
--- One call looks at a part of the erasures (lib/cursor.lua).
+-- One call looks at some of the erasures (lib/cursor.lua).
 --
--- KEYS[1]  head of the shard, or board; KEYS[2] registry; the erasures lie beside it
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the key of the erasures follows
 -- ARGV[1]  MessagePack of a map:
 --   version   as in apply.lua
---   now       ms since the epoch: hides that end no later have ended
+--   now       ms since the epoch: hides that end by then are ended
 --   cursor    '0' at first
---   count     how many erasures one call looks at, about
+--   count     about how many erasures one call looks at
 --
 -- Reply: {'STALE'} | {'OK', cursor}: '0' when all were looked at
 --
@@ -26,7 +26,7 @@ if head[2] then start_capture(head[2]) end
 
 local lines, cursor = scan_on('HSCAN', beside_registry(REGISTRY, KIND_ERASED), args.cursor, args.count)
 for index = 1, #lines, 2 do
-  -- The line without a name has the key of the names.
+  -- The line without a name has the key for the names.
   if lines[index] ~= '' then
     local erasure = unpack_erasure(lines[index + 1])
     erasure.name = lines[index]

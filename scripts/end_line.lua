@@ -1,7 +1,7 @@
--- end_line.lua: forgets a line of a journal of hides, by which all results were revised.
+-- end_line.lua: forgets a line of a journal of hides once all results were revised by it.
 --
 -- KEYS[1] to revise: sorted set, line -> its number; KEYS[2] revised periods: hash, line -> list of periods
--- ARGV[1] the line, ARGV[2] its number. If it has another number by now, it is to be done again and stays
+-- ARGV[1] the line, ARGV[2] its number. A line that has got another number has to be processed again and stays
 --
 -- Reply: {'OK'}
 -- Example: KEYS st:{b}:1:to-revise st:{b}:1:revised-periods  ARGV 'b␟ann' '1'  reply {'OK'}

@@ -1,7 +1,7 @@
 -- end_orders.lua: ends standing orders that end by themselves, once their time has come.
 --
--- KEYS[1] standing orders: hash; KEYS[2] the members with one: sorted set; KEYS[3] those whose order ends by itself: sorted set,
---         by ms (begin_task.lua)
+-- KEYS[1] standing orders: hash; KEYS[2] the members with one: sorted set; KEYS[3] those whose order ends by itself: sorted
+--         set, by ms (begin_task.lua)
 -- ARGV[1] the time now, ms
 -- ARGV[2] how many one call ends at most
 --

@@ -1,26 +1,28 @@
--- end_queued.lua: ends queued events that are not applied. It is told for a while why a rule has refused an event; what an operator can
--- mend becomes a dead letter.
+-- end_queued.lua: ends queued events that are not applied. Why a rule has refused an event is stored for a while; events
+-- that an operator can fix become dead letters.
 --
 -- KEYS[1] board, KEYS[2] registry, KEYS[3] queue, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
--- KEYS[6] dead letters  stream: an entry for each, with the fields `reason`, `detail`, `entry` (its entry in the queue), and then those of that
--- KEYS[7…] where it is told why an event was refused: strings; how many events of a period were cut off, by the tags of shards: hashes
+-- KEYS[6] dead letters: stream, an entry for each, with the fields `reason`, `detail`, `entry` (its entry in the queue),
+--         and then the fields of that entry
+-- KEYS[7…] reasons of refusals: strings; how many events of a period were cut off, by the tags of shards: hashes
 --
--- Names in capitals are in src/store/protocol.rs.
+-- Names in capitals are in src/redis/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
 --   lease        text; the number of the lease of the queue, under which the caller works
 --   tag          the tag of the shard, under which it counts what was cut off
 --   letters_max  how many dead letters there may be, and kept_ms: for how long each is kept
 --   ends         list of
 --     {ENDED, entry}                        it was taken elsewhere
---     {REFUSED, entry, key index, why, ms, {{key index, end}, …}}  for how long it is told why, text. Of an event that lay before
---                                           `final_until`, its periods with their ends (ms): those that are final by now have cut it off,
---                                           if it stands up to the mark of the closing
---     {DEAD, entry, reason, detail, 0 | 1}  1: it does not push out another dead letter
+--     {REFUSED, entry, key index, why, ms, {{key index, end}, …}}  `why` (text) is stored for `ms` (text). Of an event
+--                                           before `final_until`, its periods with their ends (ms): it counts as cut off in
+--                                           those that are final by now, if it is not after the mark of the closing
+--     {DEAD, entry, reason, detail, 0 | 1}  1: it does not displace another dead letter
 --
 -- Reply: {'STALE'} the lease has another number | {'OK', one for each: 'OK' it has ended, 'GONE' it is not in the
 --   queue, 'FULL' there is no room}
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state st:{b}:1:dead
---   ARGV {lease='1795305600123456', tag='b', letters_max=1000, kept_ms=604800000, ends={{DEAD, '1-0', 'unreadable', 'event: …', 0}}}  reply {'OK', 'OK'}
+--   ARGV {lease='1795305600123456', tag='b', letters_max=1000, kept_ms=604800000,
+--          ends={{DEAD, '1-0', 'unreadable', 'event: …', 0}}}  reply {'OK', 'OK'}
 
 if #KEYS < 6 or #ARGV ~= 1 then return redis.error_reply('ERR end_queued.lua: 6 keys or more, 1 argument') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE, DEAD_LETTERS = unpack(KEYS)
@@ -33,7 +35,7 @@ if head[1] ~= args.lease then return {'STALE'} end
 local final_until, mark = tonumber(head[2] or '-inf'), head[4]
 if head[3] then start_capture(head[3]) end
 
--- Keys that are only written: one of another type breaks the call off here, before it has changed anything.
+-- Keys that are only written: one of another type aborts the call here, before it has changed anything.
 redis.call('HLEN', STATE)
 redis.call('SCARD', REGISTRY)
 redis.call('XLEN', DEAD_LETTERS)
@@ -46,7 +48,7 @@ if changes then redis.call('HLEN', changes) end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- Letters that are too old take no room.
+-- Letters that are too old must not take up room.
 local function drop_old_letters()
   for _, one in ipairs(args.ends) do
     if one[1] == DEAD then
@@ -56,7 +58,7 @@ local function drop_old_letters()
   end
 end
 
--- A full shard loses its oldest letter, and no more: after a move it may have more than are kept.
+-- A full shard drops only its oldest letter for a new one: after a move it may have more than are kept.
 local function add_letter(reason, detail, entry, fields)
   redis.call('SADD', REGISTRY, DEAD_LETTERS)
   local kept = math.max(redis.call('XLEN', DEAD_LETTERS), args.letters_max)
@@ -80,7 +82,7 @@ local function end_one(fate, entry, ...)
   if fate == REFUSED then
     local key, why, ms, periods = ...
     redis.call('SET', KEYS[key], why, 'PX', ms)
-    -- What was put in behind the mark has come after the closing, from the dead letters (replay.lua).
+    -- Entries after the mark were put back from the dead letters after the closing (replay.lua).
     local is_cut_off = mark and is_up_to(entry, mark)
     for _, period in ipairs(is_cut_off and periods or {}) do count_cut_off(KEYS[period[1]], period[2]) end
   elseif fate == DEAD then

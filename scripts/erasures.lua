@@ -1,17 +1,18 @@
--- erasures.lua: reads the last erasures of some members (lib/erasures.lua), or who is being erased.
+-- erasures.lua: reads the last erasures of some members (lib/erasures.lua), or which members are being erased.
 --
--- KEYS[1]  head of the shard, or board; KEYS[2] registry; the erasures lie beside it
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the key of the erasures follows
 -- ARGV[1]  MessagePack of a map:
 --   version   as in apply.lua
---   members   ids of the members that are asked for; absent: some of those of whom something may be left are told
---   count     then: how many at the most
+--   members   ids of the members that are asked for; absent: reads some of the members whose data may remain
+--   count     then: how many at most
 --
--- Reply: {'STALE'} | {'OK', number of the last erasure of each, text, '0' if the member was never erased, and their instants, tie
---   keys of `ties: first`, '0' likewise} |
---   {'OK', ids of members of whom something may be left}
+-- Reply: {'STALE'} | {'OK', number of the last erasure of each, text, '0' if the member was never erased, and their
+--   instants, tie keys of `ties: first`, '0' likewise} |
+--   {'OK', ids of members whose data may remain}
 --
 -- Example: ann was erased, and bob was not:
---   KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', members={'ann', 'bob'}}  reply {'OK', {'28080000123456', '0'}, {'4001000000000000', '0'}}
+--   KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', members={'ann', 'bob'}}
+--   reply {'OK', {'28080000123456', '0'}, {'4001000000000000', '0'}}
 
 if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR erasures.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]

@@ -1,19 +1,21 @@
--- expire.lua: lets what a shard has of a period expire at an instant, by a bounded step. The caller repeats the call with the cursor
--- of the reply until that is '0'.
+-- expire.lua: lets a shard's data of a period expire at an instant, in bounded steps. The caller repeats the call with the
+-- cursor of the reply until that is '0'.
 --
--- The voters of members come first, in a walk over the members (lib/cursor.lua): so the standing outlives the walk.
+-- The voters of members come first, in a walk over the members (lib/cursor.lua), so the standing outlives the walk.
 --
 -- KEYS[1] board, or head of the shard
 -- KEYS[2…] the standings of the period (`layout.width` keys each; the first lists all members), and then the number of its
 --          events, and its voters
 --
 -- ARGV[1] MessagePack of a map: version, layout, now (as in apply.lua); standings: how many; expires (ms since the epoch);
---   by_member: whether voters are counted for each member; of_cohort: whether the standing is that of a cohort; count: about how many members one call looks at
+--   by_member: whether voters are counted for each member; of_cohort: whether the standing is that of a cohort;
+--   count: about how many members one call looks at
 -- ARGV[2] the cursor, '0' at the beginning
 --
 -- Reply: {'STALE'} | {'OK', cursor, text}
 -- Example: KEYS st:{b} st:{b}:1:s:day:2026-11-21 st:{b}:1:turnout:day:2026-11-21 st:{b}:1:voters:day:2026-11-21
---   ARGV {version='1-1', layout={…}, now=…, standings=1, expires=1795910400000, by_member=false, count=300} '0'  reply {'OK', '0'}
+--   ARGV {version='1-1', layout={…}, now=…, standings=1, expires=1795910400000, by_member=false, count=300} '0'
+--   reply {'OK', '0'}
 
 if #KEYS < 4 or #ARGV ~= 2 then return redis.error_reply('ERR expire.lua: 4 keys or more, 2 arguments') end
 local BOARD, EVENTS, VOTERS, cursor = KEYS[1], KEYS[#KEYS - 1], KEYS[#KEYS], ARGV[2]
@@ -25,11 +27,11 @@ if head[1] ~= args.version then return {'STALE'} end
 if head[2] then start_capture(head[2]) end
 
 local standings = open_standings(args.layout, {})
--- By the server's clock.
+-- In terms of the server's clock.
 local time = call('TIME')
 local expires = number_text(args.expires + time[1] * 1000 + math.floor(time[2] / 1000) - args.now)
 
--- Lets a key expire that is captured as a whole.
+-- Sets the expiry of a key that is captured as a whole.
 local function expire_whole(kind, key)
   if call('PEXPIREAT', key, expires) == 1 then capture(kind, key) end
 end
@@ -40,7 +42,7 @@ if args.by_member then
   if next_cursor ~= '0' then return {'OK', next_cursor} end
 end
 
--- Whoever copies one entry learns when all of them expire.
+-- A copy of any entry carries the expiry of all.
 local function expire_standing(standing)
   local first = call('ZRANGE', standing.zset, 0, 0)[1]
   if not first then return end

@@ -1,5 +1,5 @@
--- expire_tiers.lua: lets what a shard has of the tiers of a league's period expire at an instant: how many of their seats were given
--- out (take_seat.lua).
+-- expire_tiers.lua: lets a shard's data of the tiers of a league's period expire at an instant: how many of their seats
+-- were given out (take_seat.lua).
 --
 -- KEYS[1] head of the shard; KEYS[2…] the keys
 -- ARGV[1] version, as in apply.lua; ARGV[2] the instant, ARGV[3] now: ms since the epoch
@@ -10,7 +10,7 @@
 
 if #KEYS < 2 or #ARGV ~= 3 then return redis.error_reply('ERR expire_tiers.lua: 2 keys or more, 3 arguments') end
 if redis.call('HGET', KEYS[1], 'version') ~= ARGV[1] then return {'STALE'} end
--- By the server's clock.
+-- In terms of the server's clock.
 local time = redis.call('TIME')
 local expires = string.format('%d', ARGV[2] + time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[3])
 for index = 2, #KEYS do redis.call('PEXPIREAT', KEYS[index], expires) end

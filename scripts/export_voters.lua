@@ -5,7 +5,7 @@
 -- KEYS[3…] voters (HyperLogLog) of the periods
 -- ARGV[1] none
 --
--- Reply: the bytes of a HyperLogLog, empty if nobody has voted
+-- Reply: the bytes of a HyperLogLog, empty if there are no voters
 -- Example: two days of a shard:
 --   KEYS  st:{b:16:3}  st:{b:16:3}:1:scratch  st:{b:16:3}:1:voters:day:2026-11-20  st:{b:16:3}:1:voters:day:2026-11-21
 --   reply 'HYLL…'

@@ -1,35 +1,36 @@
--- forget.lua: removes a bounded part of what an erased member has left in a shard (lib/erasures.lua).
+-- forget.lua: removes a bounded part of the data of an erased member from a shard (lib/erasures.lua).
 --
--- The caller repeats the call until the reply is DONE. Any number of callers may do so at once, and any of them may stop
--- half-way. The script takes what waits in the queue out of it, and then walks the registry with a cursor (lib/cursor.lua), and takes the member out of each standing that is
--- named there, and in a league out of what is known of its seats. The walk meets every key that was there when the member was erased. Nothing new of the member comes in
--- meanwhile: apply.lua and initial.lua refuse it, and advance.lua leaves it out.
+-- The caller repeats the call until the reply is DONE. Several callers may do so at once, and each may stop at any time.
+-- The script first removes the member's events from the queue. Then it walks the registry with a cursor (lib/cursor.lua),
+-- and removes the member from each standing that is named there, and in a league from the data of its seats. The walk
+-- visits every key that existed when the member was erased. Nothing of the member is added meanwhile: apply.lua and
+-- initial.lua refuse it, and advance.lua leaves it out.
 --
--- In final standings of windows the member's line stays, and its rewards, under the id of nobody (lib/nameless.lua), unless the
--- member was hidden: then it has none.
+-- In final standings of windows the member's line and its rewards stay, under an id that belongs to no member
+-- (lib/nameless.lua), unless the member was hidden: then it has none.
 --
--- KEYS[1]  head of the shard, or board; KEYS[2] registry; the erasures and the hides lie beside it
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the erasures and the hides follow
 -- ARGV[1]  MessagePack of a map:
 --   version     as in apply.lua
 --   layout      see lib/standing.lua
 --   member      its id
 --   standings   the kinds of standings: code -> whether one lists all members, whatever the layout says
 --   parts       the kinds of the other keys of a standing: code -> true
---   count       how many names of the registry one call looks at, about
+--   count       about how many names of the registry one call looks at
 --   barrier     the barrier (ms; '' for none) by which the caller has found out what is final: that of the erasure
---   finals      the series of windows with final standings: name -> {last: key of the last final period; rewards: what the names
---               of its rewards begin with, if it is the one that windows show; with initial scores also events, derived:
---               the names of the series of the events, and of the sums; state: key of the state of the sums}
+--   finals      the series of windows with final standings: name -> {last: key of the last final period; rewards: what the
+--               names of its rewards begin with, if it is the one that windows show; with initial scores also events,
+--               derived: the names of the series of the events, and of the sums; state: key of the state of the sums}
 --   league      whether the board is one: then the member is a player, too
---   keeps_place whether a line that stays keeps its place among those with the same score and time; otherwise it goes ahead of them
---   places      absent where no other shard has entries of the board. Otherwise between which ids of other shards the member stands
---               there: sorted set of the standing -> {id ahead, id behind}, '' for none (ties.lua)
+--   keeps_place whether a line that stays keeps its place among those with the same score and time; otherwise it goes
+--               before them
+--   places      absent if no other shard has entries of the board. Otherwise the ids of other shards between which the
+--               member is: sorted set of the standing -> {id before, id after}, '' for none (ties.lua)
 --   initial     the sorted set of the initial scores, if windows count them; closes, kept_from: as in initial.lua
+-- Reply: {'STALE'} | {'MORE'} | {'DONE'}: no data remains | {'BARRIER', the barrier}: it is another one | {'PLACES', for
+--   each standing that `places` lacks: sorted set, stored score, tie key ('' for none)}: nothing done
 --
--- Reply: {'STALE'} | {'MORE'} | {'DONE'}: nothing is left | {'BARRIER', the barrier}: it is another one | {'PLACES', of each standing
---   that `places` lacks: sorted set, stored score, tie key ('' for none)}: nothing was done
---
--- Example: ann, who stands in the only standing of a board:
+-- Example: ann, who is in the only standing of a board:
 --   KEYS  st:{b}  st:{b}:1:keys
 --   ARGV  {version='1-1', layout={…}, member='ann', standings={s=false, …}, parts={members=true, …}, count=300, barrier='',
 --          finals={}, keeps_place=true}
@@ -52,25 +53,26 @@ local erasing = call('HGET', ERASING, member)
 if not erasing then return {'DONE'} end
 local cursor, tag, salt, barrier = string.match(erasing, '^(%S+) ?(%S*) ?(%S*) ?(%S*)$')
 if barrier ~= args.barrier then return {'BARRIER', barrier} end
--- Whether its lines in final standings stay.
+-- Whether the member's lines in final standings stay.
 local keeps_lines = tag ~= '' and barrier ~= ''
 
--- Keeps how far the removal has come.
+-- Stores how far the removal has come.
 local function keep_cursor(next_cursor)
   call('HSET', ERASING, member, table.concat({next_cursor, tag, salt, barrier}, ' '))
   return {'MORE'}
 end
 
--- First goes what the member had in the queue when it was erased, in parts. The cursor is `queue/from/mark`: where the walk goes on, and
--- the last entry that there was. Then it is `dead/from/mark`: dead letters of entries up to the mark. Meanwhile an entry only goes from the
--- queue to the dead letters (replay.lua refuses the way back). So the two walks meet all of them. What can't be read is nobody's.
+-- First, in parts, what the member had in the queue when it was erased. The cursor is `queue/from/mark`: where the walk
+-- goes on, and the last entry at that time. Then it is `dead/from/mark`: dead letters of entries up to the mark. Meanwhile
+-- an entry can only go from the queue to the dead letters (replay.lua refuses the way back), so the two walks meet all of
+-- them. Unreadable entries belong to no member.
 
 local function is_members_own(event)
   local parts = read_event(event)
   return parts and parts[2] == member
 end
 
--- Where a walk over a stream goes on behind a part; nil at its end.
+-- Where a walk over a stream goes on after a part; nil at its end.
 local function place_behind(part)
   return #part == args.count and '(' .. part[#part][1] or nil
 end
@@ -117,7 +119,7 @@ local function key_named(kind, ...)
   return beside_registry(REGISTRY, kind) .. ':' .. table.concat({...}, ':')
 end
 
--- The end of the id of a line of the member. With initial scores all of its lines have the same one, since one is the sum of others.
+-- The end of the id of the member's line. With initial scores all its lines share it, since one is the sum of the others.
 local function id_behind(text, key)
   return text .. NAMELESS .. tag .. string.sub(redis.sha1hex(salt .. (args.initial and '' or key)), 1, 16)
 end
@@ -137,7 +139,7 @@ local function flush_last(standing)
   if standing.kind ~= KIND_DERIVED then call('SREM', REGISTRY, unpack(keys_of(standing))) end
 end
 
--- Takes the member out of the standing of this kind with this sorted set. If its line stays, returns the line's id.
+-- Removes the member from the standing of this kind with this sorted set. If its line stays, returns the line's id.
 local function leave(kind, zset, stays)
   local names = {member}
   local standing = open(kind, zset, names)
@@ -155,7 +157,7 @@ local function leave(kind, zset, stays)
   return names[2]
 end
 
--- The sum of a line that stays and of the initial score of that time, where it is listed: as advance.lua would list it.
+-- Lists the sum of a line that stays and the initial score of that time, if it is listed: as advance.lua would list it.
 local function leave_sum(final, period, events)
   local zset = key_named(KIND_DERIVED, final.derived, period)
   for _, entry in ipairs(derived_entries(final.state)) do
@@ -175,7 +177,7 @@ local function leave_sum(final, period, events)
   end
 end
 
--- Has the rewards of the member in a period go on under another id, or removes them (nil).
+-- Moves the rewards of the member in a period to another id, or removes them (nil).
 local function rename_rewards(key, id)
   local line = load_line(key, member)
   local names = names_of_line(member, line)
@@ -185,7 +187,7 @@ local function rename_rewards(key, id)
   if id then store_line(rewards, id, {}, line) end
 end
 
--- Has the lines of the member in a final period stay under another id.
+-- Moves the lines of the member in a final period to another id.
 local function leave_final(final, kind, zset, period)
   local id
   if final.derived then
@@ -198,7 +200,7 @@ local function leave_final(final, kind, zset, period)
   if id and final.rewards then rename_rewards(key_named(KIND_REWARDS, final.rewards, period), id) end
 end
 
--- The standings in which lines of the member stay because of this key: list of {final, kind, sorted set, key of the period}.
+-- The standings in which lines of the member stay because of this key, each {final, kind, sorted set, key of the period}.
 local function finals_of(key, kind, name)
   local series, period = string.match(name, '^([^:]*):(.*)$')
   local found = {}
@@ -216,7 +218,7 @@ local function finals_of(key, kind, name)
   return found
 end
 
--- The initial score goes first. In closed periods it goes on to count for the lines that stay.
+-- Removes the initial score. In closed periods it still counts for the lines that stay.
 local function leave_initial()
   if not args.initial then return end
   local own = open(KIND_INITIAL_SCORES, args.initial, {member})
@@ -235,12 +237,12 @@ local function leave_initial()
   capture(KIND_PAST_INITIAL, PAST_INITIAL, member)
 end
 
--- What is known of a player lies in one shard; others have none of it.
+-- Removes the data of a player, which only one shard has.
 local function leave_league()
   for _, kind in ipairs({KIND_PLAYERS, KIND_PLAYED}) do call('HDEL', beside_registry(REGISTRY, kind), member) end
 end
 
--- Gives the seat of a tier back that the member had, or was about to have (take_seat.lua).
+-- Gives back the seat of a tier that the member had, or was about to take (take_seat.lua).
 local function leave_seat(taking, name)
   local number, tiers = call('HGET', taking, member), key_named(KIND_TIERS, name)
   if not number then return end
@@ -250,13 +252,13 @@ end
 
 local prefix_length, suffix = #REGISTRY - #KIND_REGISTRY, SEPARATOR .. member
 
--- Whether a key has who has a seat in a cohort, or how that was decided.
+-- Whether a key holds the seats of a cohort, or how that was decided.
 local function is_part_of_league(kind, name)
   local part = kind == KIND_STANDING and string.match(name, '[^:]*$')
   return part == KIND_SEATS or part == KIND_DECIDED
 end
 
--- The kind of a key, nil if it has nothing of the member or is a part of another one, and what stands behind the kind.
+-- The kind of a key, and what follows the kind; nil if it has nothing of the member, or belongs to another key.
 local function kind_of(key)
   local kind, name = string.match(string.sub(key, prefix_length + 1), '^([^:]+):(.*)$')
   local is_own = kind == KIND_REWARDS or kind == KIND_VOTERS and string.sub(name, -#suffix) == suffix
@@ -265,7 +267,7 @@ local function kind_of(key)
   return is_own and kind or nil, name
 end
 
--- Removes what a key has of the member.
+-- Removes what a key holds of the member.
 local function forget(key)
   local kind, name = kind_of(key)
   if not kind then return end
@@ -287,7 +289,7 @@ local function forget(key)
   end
 end
 
--- The places that the caller has to find out first, because of a key.
+-- Adds the places that the caller has to find out before this key can be handled.
 local function add_places(key, reply)
   local kind, name = kind_of(key)
   if not kind or kind == KIND_VOTERS then return end
@@ -316,6 +318,6 @@ for _, key in ipairs(names) do forget(key) end
 if next_cursor ~= '0' then return keep_cursor(next_cursor) end
 call('HDEL', ERASING, member)
 capture(KIND_ERASING, ERASING, member)
--- No hidden list has an entry of the member any more, so the journal need not tell of it.
+-- No hidden list has an entry of the member any more, so the journal need not name it.
 call('ZREM', beside_registry(REGISTRY, KIND_HIDE_JOURNAL), member)
 return {'DONE'}

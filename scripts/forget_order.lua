@@ -1,12 +1,11 @@
--- forget_order.lua: has the standing order of a member, who is about to be erased, forget the member's id. It goes on under a
--- name that is made of a keyed hash.
+-- forget_order.lua: in a standing order, replaces the id of a member that is about to be erased by a keyed hash.
 --
--- KEYS[1] standing orders: hash; KEYS[2] the members with one: sorted set; KEYS[3] those whose order ends by itself: sorted set,
---         by ms (begin_task.lua)
+-- KEYS[1] standing orders: hash; KEYS[2] the members with one: sorted set; KEYS[3] those whose order ends by itself: sorted
+--         set, by ms (begin_task.lua)
 -- ARGV[1] the member
--- ARGV[2] its name from now on (src/store/orders.rs)
+-- ARGV[2] its name from now on (src/moderation/orders/store.rs)
 --
--- Reply: {'OK'}, also where there is no such order
+-- Reply: {'OK'}, even if there is no such order
 -- Example: KEYS st:{boards}:orders st:{boards}:order-members st:{boards}:orders-end  ARGV 'ann' '\30' .. '2c26b46b…'
 --   reply {'OK'}
 

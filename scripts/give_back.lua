@@ -1,5 +1,5 @@
--- give_back.lua: gives a seat back that was suggested to a member, who sits elsewhere. If the suggestion is not there any more, or is
--- another one, nothing is done.
+-- give_back.lua: gives back a seat that was suggested to a member that sits elsewhere. If the suggestion no longer exists,
+-- or is another one, nothing is done.
 --
 -- KEYS[1] tiers, KEYS[2] taking: as in take_seat.lua
 -- ARGV[1] the member; ARGV[2] the number of the cohort

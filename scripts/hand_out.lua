@@ -4,12 +4,11 @@
 -- ARGV[1]  MessagePack of a map:
 --   version    as in apply.lua
 --   lease      the number of the caller's lease of the board's rewards
---   revision   of the result that comes of it
+--   revision   of the result that this walk leads to
 --   walk       the number of the walk
---   members    list of {member, rank, score, list of the indexes of the rules by which it wins}. Rules that are not named are
---              not won
+--   members    list of {member, rank, score, list of the indexes of the rules by which it wins}. Other rules are not won
 --
--- Reply: {'STALE'} also if a later lease is known | {'OK'}
+-- Reply: {'STALE'}: another version, or a later lease is known | {'OK'}
 --
 -- Example: ann wins by the first rule:
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21

@@ -1,13 +1,13 @@
--- hidden.lua: reads who is hidden in a shard (lib/hides.lua).
+-- hidden.lua: reads which members are hidden in a shard (lib/hides.lua).
 --
--- KEYS[1]  head of the shard, or board; KEYS[2] registry; the hides lie beside it
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides follow
 -- ARGV[1]  MessagePack of a map:
 --   version   as in apply.lua
 --   members   ids of the members that are asked for; absent: all are listed, in the order of their bytes:
---   after     from this one on, without itself, '' from the first on
---   count     how many at the most
+--   after     after this id, '' for the beginning
+--   count     how many at most
 --
--- Reply: {'STALE'} | {'OK', how many are hidden, {member, hide as it is stored, …}: those of the members who are hidden}
+-- Reply: {'STALE'} | {'OK', how many are hidden, {member, hide as it is stored, …}: of those asked for that are hidden}
 --
 -- Example: ann alone is hidden:
 --   KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', after='', count=100}  reply {'OK', 1, {'ann', …}}

@@ -1,16 +1,17 @@
--- hidden_list.lua: makes the hidden list of a standing follow the journal of hides by a bounded step (lib/hidden.lua).
+-- hidden_list.lua: brings the hidden list of a standing a bounded step closer to the journal of hides (lib/hidden.lua).
 --
--- A list that is missing, or is behind what the journal has forgotten, is begun anew. The caller repeats the call until the
--- reply is DONE. Any number of callers may do so at once.
+-- A list that is missing, or needs lines that the journal has forgotten, is built from scratch. The caller repeats the call
+-- until the reply is DONE. Several callers may do so at once.
 --
 -- KEYS[1]  board, or head of the shard; KEYS[2] registry; KEYS[3…] the standing (`layout.width` keys)
 -- ARGV[1]  MessagePack of a map: version, layout (as in apply.lua); lines: how many lines of the journal one call follows
 --
--- Reply: {'STALE'} | {'MORE'} | {'DONE', the number of the hide up to which the list follows, text, 1 if the list is kept short
---   and has used up half of its spare (widen_list.lua), otherwise 0}
+-- Reply: {'STALE'} | {'MORE'} | {'DONE', the number of the hide up to which the list follows, text, 1 if the list is
+--   truncated and has used up half of its spare (widen_list.lua), otherwise 0}
 --
 -- Example: bob was hidden, and the standing lists him:
---   KEYS  st:{b} st:{b}:1:keys st:{b}:1:s:day:2026-11-21  ARGV {version='1-1', layout={…}, lines=500}  reply {'DONE', '1', 0}
+--   KEYS  st:{b} st:{b}:1:keys st:{b}:1:s:day:2026-11-21  ARGV {version='1-1', layout={…}, lines=500}
+--   reply {'DONE', '1', 0}
 
 if #KEYS < 3 or #ARGV ~= 1 then return redis.error_reply('ERR hidden_list.lua: 3 keys or more, 1 argument') end
 local BOARD, REGISTRY = KEYS[1], KEYS[2]

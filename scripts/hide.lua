@@ -1,23 +1,24 @@
 -- hide.lua: hides a member of a board, or brings it back (lib/hides.lua).
 --
--- A member need not have a score. A hide that is there stays; another reason or another end replaces that of the hide, which
--- goes on to have its id, and to say since when and by whom.
+-- A member need not have a score. An existing hide stays; another reason or end replaces the one that it has, but its id,
+-- since when it holds and who has hidden the member do not change.
 --
--- KEYS[1]  head of the shard, or board; KEYS[2] registry; the hides lie beside it
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides follow
 -- ARGV[1]  MessagePack of a map:
 --   version    as in apply.lua
 --   member     its id
 --   hide       {id, reason, by, since, until}, until only if it ends; absent: the member is brought back
---   ends       with no hide: only a hide that ends then (ms) is taken away; absent: any
+--   ends       without `hide`: only a hide that ends at this time (ms) is removed; absent: any
 --   hidden_max how many members of the shard may be hidden
 --
 -- Reply: {'STALE'} | {'HIDDEN', its hide now, the one before} | {'FULL'}: too many are hidden |
 --   {'BACK', the hide that it had}: the member was brought back | {'NOT_HIDDEN'}: it has no such hide.
---   Each hide is as it is stored, '' for none. One that has ended is none.
+--   Each hide is as it is stored, '' for none. A hide that has ended counts as none.
 --
--- Example: ann is hidden for ever:
+-- Example: ann is hidden permanently:
 --   KEYS  st:{b} st:{b}:1:keys
---   ARGV  {version='1-1', member='ann', hide={id='hide_8f…', reason='cheating', by='mod', since=1795305600123}, hidden_max=100000}
+--   ARGV  {version='1-1', member='ann', hide={id='hide_8f…', reason='cheating', by='mod', since=1795305600123},
+--         hidden_max=100000}
 --   reply {'HIDDEN', …, ''}
 
 if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR hide.lua: 2 keys, 1 argument') end
@@ -32,7 +33,7 @@ if head[2] then start_capture(head[2]) end
 
 local hides = hides_of(HEAD, REGISTRY)
 local erasure = head[3] and load_erasures(REGISTRY, head[3], {args.member})[1]
--- The hide of a member who was erased lies with the erasure until the member has data again.
+-- The hide of an erased member is stored with the erasure until the member has data again.
 local lies_there = erasure and not erasure.has_data
 local packed = redis.call('HGET', hides.lines, args.member) or ''
 if lies_there then packed = erasure.hide end
@@ -47,7 +48,7 @@ local function hide(new)
   local goes_on = stored and not has_ended(stored, new.since)
   if goes_on then new.id, new.since, new.by = stored.id, stored.since, stored.by end
   local line = cmsgpack.pack(new)
-  -- Also if it is the same: if the caller waits for replicas after this call, the replicas have it.
+  -- Written even if unchanged: if the caller waits for replicas after this call, the replicas have it.
   set(line)
   return {'HIDDEN', line, goes_on and packed or ''}
 end

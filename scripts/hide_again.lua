@@ -1,14 +1,15 @@
--- hide_again.lua: notes that an erased member has data again, and gives it the hide back that lies with its erasure
--- (lib/return.lua). In a league the shard with the journal by which results are revised is told before the member has data in
--- any other. A member that was not erased is left alone, and so is one that has had data since. While something is left of the member in
--- the shard, nothing is done: what ends the removal (forget.lua) would take the hide out of the journal.
+-- hide_again.lua: notes that an erased member has data again, and gives it back the hide that is stored with its erasure
+-- (lib/return.lua). In a league this is called on the shard with the journal by which results are revised, before the
+-- member has data in any other. Nothing is done for a member that was not erased, or that has had data since. While data of
+-- the erased member remains in the shard, nothing is done: the end of the removal (forget.lua) would take the hide out of
+-- the journal.
 --
--- KEYS[1]  head of the shard; KEYS[2] registry; the erasures and the hides lie beside it
+-- KEYS[1]  head of the shard; KEYS[2] registry, from which the keys of the erasures and the hides follow
 -- ARGV[1]  version, as in apply.lua
 -- ARGV[2]  now, in ms since the epoch
 -- ARGV[3]  the member
 --
--- Reply: {'STALE'} | {'OK'} | {'ERASING'} something is left of the member, who was erased: remove it (forget.lua)
+-- Reply: {'STALE'} | {'OK'} | {'ERASING'} data of the erased member remains: remove it (forget.lua)
 --
 -- Example: KEYS st:{b:16:0} st:{b:16:0}:1:keys  ARGV '1-1' '1795305600000' 'ann'  reply {'OK'}
 

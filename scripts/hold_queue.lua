@@ -1,4 +1,4 @@
--- hold_queue.lua: has the queue of a shard take nothing more out of the log (take.lua), as long as the board has this version.
+-- hold_queue.lua: stops the intake of records of the log into a shard's queue (take.lua), while the board has this version.
 --
 -- KEYS[1]  head of the shard, or board: hash with `version`
 -- ARGV[1]  the version

@@ -1,8 +1,8 @@
 -- initial.lua: sets or removes the initial scores of some members.
 --
--- All existing standings that count initial scores follow at once, complete or not, but for those of closed periods: these go on to
--- count what there was when they were closed (lib/past_initial.lua). If a score would pass the bound in a standing that follows, the
--- script changes nothing.
+-- All existing standings that count initial scores follow at once, complete or not, except those of closed periods: these
+-- still count the initial scores as of when they were closed (lib/past_initial.lua). If a score would pass the bound in a
+-- standing that follows, the script changes nothing.
 --
 -- KEYS[1]  board, KEYS[2] registry
 -- KEYS[3…] the standing of the initial scores (`layout.width` keys), and then the states of the series that count them
@@ -15,11 +15,11 @@
 --   time       a tie key, that of all initial scores
 --   now        ms since the epoch
 --   closes     ms since the epoch: when the board closes, or the end of time
---   kept_from  ms since the epoch: periods that ended before that are not kept any more
+--   kept_from  ms since the epoch: periods that ended before that are no longer kept
 --
 -- Reply: {'STALE'} | {'OUT_OF_RANGE', place in `names`}
 --   | {'OK', how many members have an initial score, the stored scores that they had before (MessagePack; false for none)}
---   | {'ERASING'} something may be left of erased members: nothing done, remove it (forget.lua)
+--   | {'ERASING'} data of erased members may remain: nothing done, remove it (forget.lua)
 --
 -- Example: 120 points for ann on a board with `initial: ["day"]`, ties by member:
 --   KEYS  st:{b}  st:{b}:1:keys  st:{b}:1:i:initial-scores:all  st:{b}:1:state:initial-day
@@ -47,7 +47,7 @@ local barrier = tonumber(board[5])
 local members = {}
 for m = 1, #names do members[m] = m end
 
--- Their own standing lists all of them.
+-- The standing of the initial scores itself lists all members.
 local own_layout = {}
 for name, value in pairs(layout) do own_layout[name] = value end
 own_layout.keep, own_layout.shown = 0, 0
@@ -57,12 +57,12 @@ load(own, members)
 local before = {}
 for m = 1, #names do before[m] = own.score[m] or false end
 
--- The changes to make: {entry, standing, m, score, time, data}. If a score falls on a list that is kept short, the standing is dropped
--- and built anew when it is needed.
+-- The changes to make: {entry, standing, m, score, time, data}. If a score drops in a truncated list, the standing is
+-- dropped, and built again when it is needed.
 local changes, states = {}, {}
 
--- Whether an entry's period is closed. If an entry of an earlier release may be one, which does not say when its period ends, its
--- standing is dropped and built anew when it is needed.
+-- Whether an entry's period is closed. An entry of an earlier release does not say when its period ends: if it may be
+-- closed, its standing is dropped, and built again when it is needed.
 local function is_closed(entry)
   if not barrier then return false end
   entry.is_dropped = not entry.ends and entry.start < barrier

@@ -1,11 +1,11 @@
--- journal.lua: reads who was hidden and brought back in a shard, in the order in which that was done (lib/hides.lua).
+-- journal.lua: reads which members were hidden and brought back in a shard, in order (lib/hides.lua).
 --
--- KEYS[1]  head of the shard, or board; KEYS[2] registry; the hides lie beside it
--- ARGV[1]  the version of the board, as in apply.lua; '' for whatever it is: the shard may have been closed
--- ARGV[2]  the number of the line behind which the caller goes on
--- ARGV[3]  how many lines at the most
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides follow
+-- ARGV[1]  the version of the board, as in apply.lua; '' for any: the shard may have been closed
+-- ARGV[2]  the number of the line after which the caller goes on
+-- ARGV[3]  how many lines at most
 --
--- Reply: {'STALE'} | {'OK', the number of the last line there is, member, number of its line, what it says, …}:
+-- Reply: {'STALE'} | {'OK', the number of the last line that exists, member, number of its line, what it says, …}:
 --   'hidden' | 'back' | 'erasing': the member is being erased
 --
 -- Example: ann was hidden:

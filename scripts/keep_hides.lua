@@ -1,13 +1,13 @@
--- keep_hides.lua: hides erased members on a new board, as soon as they have data there (lib/erasures.lua).
+-- keep_hides.lua: stores hides for erased members on a new board, to hold once they have data there (lib/erasures.lua).
 --
--- Nobody knows the ids of the members any more, so nobody knows either in which shard of the board they will be: each shard is
--- told. A hide that lies there already stays.
+-- The ids of these members are no longer known, so neither is the shard of the board that they will be in: the hides are
+-- stored in each shard. A hide that is stored there already stays.
 --
--- KEYS[1]  head of the shard, or board; KEYS[2] registry; the erasures lie beside it
+-- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the key of the erasures follows
 -- ARGV[1]  MessagePack of a map:
 --   version   as in apply.lua
 --   hides     list of {name of the member (lib/erasures.lua), hide as hide.lua takes it}
---   key       of the names, if the shard has none yet
+--   key       for the names, if the shard has none yet
 --
 -- Reply: {'STALE'} | {'OK'}
 --

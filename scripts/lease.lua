@@ -1,4 +1,4 @@
--- lease.lua: gives one instance the lease of some work, for a while.
+-- lease.lua: gives one instance the lease of some work for a while.
 --
 -- Each time the lease goes to another holder, its number grows. Data that was written under a greater number refuses calls
 -- under a smaller one (copy_in.lua). So a late call of the last holder can't change anything. The number is the time in
@@ -9,7 +9,8 @@
 -- ARGV[2] name of the work, ARGV[3] holder, ARGV[4] for how many ms; 0 gives the lease back
 -- ARGV[5] position: how far the work has come; '' at its end
 --
--- Reply: {'OK', the number, the position that was stored, '' for none} | {'HELD'} by another | {'STALE'} the board was deleted
+-- Reply: {'OK', the number, the position that was stored, '' for none} | {'HELD'} by another | {'STALE'} the board was
+--   deleted
 -- Example: KEYS st:{b}  ARGV '1' 'move' 'x' '5000' '70'  reply {'OK', 1795305600123456, '20'}
 
 if #KEYS ~= 1 or #ARGV ~= 5 then return redis.error_reply('ERR lease.lua: 1 key, 5 arguments') end

@@ -1,11 +1,11 @@
--- letters.lua: reads dead letters of a shard (end_queued.lua), the oldest first.
+-- letters.lua: reads dead letters of a shard (end_queued.lua), oldest first.
 --
--- While something is left of an erased member, forget.lua has not come to all of its letters. Of these only the entries are told.
+-- While data of an erased member remains, forget.lua has not removed all its letters. Of these only entries are returned.
 --
--- KEYS[1] board, KEYS[2] registry, KEYS[3] dead letters; who is being erased lies beside the registry
--- ARGV[1] version, as in put.lua; ARGV[2] the entry that they begin with, or behind which they do; ARGV[3] how many at the most
+-- KEYS[1] board, KEYS[2] registry, from which the key of erasing members follows, KEYS[3] dead letters
+-- ARGV[1] version, as in put.lua; ARGV[2] the first entry, '(' before it excludes it; ARGV[3] how many at most
 --
--- Reply: {'STALE'} | {'OK', {entry, {name, value, …}}, …}; nothing instead of names and values: it is about to be removed
+-- Reply: {'STALE'} | {'OK', {entry, {name, value, …}}, …}; without names and values if it is about to be removed
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:dead  ARGV '1-1' '1795305600123-0' '100'
 --   reply {'OK', {'1795305600123-0', {'reason', 'failed', …}}}
 

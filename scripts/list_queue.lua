@@ -1,6 +1,6 @@
--- list_queue.lua: puts the queue of a shard into the index of queues. See put.lua.
+-- list_queue.lua: adds the queue of a shard to the index of queues. See put.lua.
 --
--- KEYS[1] index: sorted set, name of a queue -> the epoch under which it was put in
+-- KEYS[1] index: sorted set, name of a queue -> the epoch under which it was added
 -- ARGV[1] name, ARGV[2] epoch
 --
 -- Reply: {'OK', '1' if the index did not have it}

@@ -1,10 +1,10 @@
--- news.lua: tells which boards, or which API keys, have changed since an instance last asked.
+-- news.lua: reads which boards, or which API keys, have changed since an instance last asked.
 --
 -- KEYS[1] ids by the sequence number of their last change; KEYS[2] the last sequence number; KEYS[3] the epoch
 --         of these numbers (lib/announce.lua)
 -- ARGV[1] the last number that the instance knows
 --
--- Reply: {epoch ('' for none), the last number, the ids with a greater one}
+-- Reply: {epoch ('' for none), the last number, the ids with a greater number than the instance's}
 -- Example: KEYS st:{boards}:changes st:{boards}:sequence st:{boards}:epoch  ARGV '1'
 --   reply {'1795305600.123456', '2', {'b'}}
 

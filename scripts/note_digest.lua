@@ -1,12 +1,12 @@
--- note_digest.lua: notes how far the digest of a final period has come, or what it is.
+-- note_digest.lua: notes the digest of a final period, or how far it has come.
 --
 -- KEYS[1] board; KEYS[2] registry of results; KEYS[3] digests of the window: hash
 -- ARGV[1] version, as in apply.lua
 -- ARGV[2] key of the period
--- ARGV[3] '1' if the digest is made, '0' if it is being made
--- ARGV[4] the digest, or how far it has come: JSON (src/store/results.rs)
+-- ARGV[3] '1' if the digest is complete, '0' if it is being made
+-- ARGV[4] the digest, or how far it has come: JSON (src/periods/results/store.rs)
 --
--- The hash holds a digest under the key of its period, and how far one has come under 'making:' and that key.
+-- The hash holds a digest under the key of its period, and one in progress under 'making:' and that key.
 --
 -- Reply: {'STALE'} | {'OK'}
 -- Example: KEYS st:{b} st:{b}:1:results-keys st:{b}:1:digests:day  ARGV '1-1' '2026-11-21' '1' '{…}'  reply {'OK'}

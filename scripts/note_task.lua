@@ -1,10 +1,10 @@
--- note_task.lua: notes how far a task for all boards has come, or that it is at its end, if it is still what the caller saw.
--- It forgets tasks that ended long ago.
+-- note_task.lua: notes how far a task for all boards has come, or that it has ended, if it is still what the caller saw. It
+-- forgets tasks that ended long ago.
 --
--- KEYS[1] tasks: hash, number -> JSON; KEYS[2] the tasks that are not at their end: sorted set, number by number
+-- KEYS[1] tasks: hash, number -> JSON; KEYS[2] the unfinished tasks: sorted set, number by number
 -- KEYS[3] the others: sorted set, number by the ms at which it ended
 -- ARGV[1] the number of the task, ARGV[2] the JSON that the caller saw, ARGV[3] the new JSON
--- ARGV[4] when it ended, ms; '' if it is not at its end
+-- ARGV[4] when it ended, ms; '' if it is unfinished
 -- ARGV[5] tasks that ended before this, ms, are forgotten
 --
 -- Reply: {'OK'} | {'CHANGED'} it is not what the caller saw

@@ -2,12 +2,13 @@
 --
 -- KEYS[1] board, or head of the shard; KEYS[2] index of the unit
 -- ARGV[1] version
--- ARGV[2] from which key on, ARGV[3] up to which, as ZRANGE BYLEX takes them; the first is the later one with ARGV[4]
--- ARGV[4] '1': the newest first, '0': the oldest
+-- ARGV[2], ARGV[3] the first and the last key, as ZRANGE BYLEX takes them; with ARGV[4] the first is the later one
+-- ARGV[4] '1': newest first, '0': oldest first
 -- ARGV[5] how many keys the reply has at most, ARGV[6] how many lines of the index the script looks at
 --
 -- Reply: {'STALE'} | {'OK', where to go on ('' at the end), key, …}
--- Example: KEYS st:{b} st:{b}:1:periods:day  ARGV '1-1' '(2026-11-20' '+' '0' '1' '1000'  reply {'OK', '2026-11-21', '2026-11-21'}
+-- Example: KEYS st:{b} st:{b}:1:periods:day  ARGV '1-1' '(2026-11-20' '+' '0' '1' '1000'
+--   reply {'OK', '2026-11-21', '2026-11-21'}
 
 if #KEYS ~= 2 or #ARGV ~= 6 then return redis.error_reply('ERR periods.lua: 2 keys, 6 arguments') end
 local BOARD, INDEX, version, from, to = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]

@@ -1,12 +1,12 @@
--- players.lua: reads what is stored of some members of a league in their home shard: who they are as players, or what they have
--- played.
+-- players.lua: reads what the home shard of some members of a league stores of them: as players, or what they have played.
 --
--- KEYS[1] head of the shard; KEYS[2] registry, beside which the erasures lie; KEYS[3] players, or played: hash, member -> text
+-- KEYS[1] head of the shard; KEYS[2] registry, from which the key of the erasures follows; KEYS[3] players, or played:
+--         hash, member -> text
 -- ARGV[1] version, as in apply.lua
 -- ARGV[2…] the members
 --
--- Reply: {'STALE'} | {'OK', for each member two: its text, '' for none, also if it was erased and something of it is left; and 1 if it
---   was erased and has had no data since, else 0}
+-- Reply: {'STALE'} | {'OK', for each member two: its text, '' for none, also if it was erased and data of it remains; and 1
+--   if it was erased and has had no data since, else 0}
 -- Example: KEYS st:{b:16:3} st:{b:16:3}:1:keys st:{b:16:3}:1:players  ARGV '1-1' 'ann'  reply {'OK', '{"tier":1,…}', 0}
 
 if #KEYS ~= 3 or #ARGV < 2 then return redis.error_reply('ERR players.lua: 3 keys, 2 arguments or more') end

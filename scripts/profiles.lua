@@ -1,9 +1,9 @@
--- profiles.lua: writes profiles of one bucket, each if it is still what the caller saw, and keeps the sets of names by their
--- reviews in the same step. A profile that can't be written holds up no other.
+-- profiles.lua: writes profiles of one bucket, each if it is still what the caller saw, and keeps the sets of names by
+-- review in the same step. A profile that can't be written does not hold up the others.
 --
 -- KEYS[1] the members whose name is pending, all under score 0; KEYS[2] approved; KEYS[3] blocked
 -- KEYS[4…] profiles
--- ARGV[1] the member; ARGV[2] the JSON that the caller saw, '' for none, '*' for any; ARGV[3] the new JSON, '' to delete it;
+-- ARGV[1] the member; ARGV[2] the JSON that the caller saw, '' for none, '*' for any; ARGV[3] the new JSON, '' deletes it;
 -- ARGV[4] which of the three sets its name belongs to, 0 for none; and so on, four for each profile
 --
 -- Reply: for each profile 'OK' | 'NONE' there was nothing to delete | 'CHANGED' it is not what the caller saw | 'FAULT' the

@@ -1,14 +1,14 @@
 -- purge.lua: unlinks some keys of a board that was deleted, or of a shard that its board has moved away from. The caller
 -- repeats the call until no key is left.
 --
--- KEYS[1] registry: set of the keys that the data lies in
+-- KEYS[1] registry: set of the keys that hold the data
 -- KEYS[2] board, or head of the shard
 -- ARGV[1] the generation of the board
 -- ARGV[2] how many keys one call unlinks at most
--- ARGV[3] '1' if the board was deleted: then the head goes too, if it is still that board's; '0' if it has moved away:
---         then the head stays, notes no changes any more, and tells of no hides and erasures
+-- ARGV[3] '1' if the board was deleted: then the head is unlinked too, if it still is that board's; '0' if it has moved
+--         away: then the head stays, but no longer notes changes or names hides and erasures
 --
--- Reply: {'MORE'} | {'DONE'} none is left
+-- Reply: {'MORE'} | {'DONE'} no key is left
 -- Example: KEYS st:{b}:1:keys st:{b}  ARGV '1' '100' '1'  reply {'DONE'}
 
 if #KEYS ~= 2 or #ARGV ~= 3 then return redis.error_reply('ERR purge.lua: 2 keys, 3 arguments') end

@@ -1,32 +1,33 @@
 -- put.lua: puts events into the queue of a shard, in which they wait to be applied.
 --
--- The script only looks at what lies in this slot. Before a queue has entries, the index of queues, which lies elsewhere, has to
--- name it. So while the index may not name it, the script does nothing and answers UNINDEXED with the epoch of the queue. The caller
--- puts the queue into the index under this epoch (list_queue.lua), and calls again. Whoever takes the queue out of the index first raises
--- the epoch (clear_queue.lua), and takes out only what was put in under an earlier one (unlist_queue.lua). So whoever was slow is
--- refused here, or removes nothing there.
+-- The script only sees this slot. Before a queue has entries, the index of queues, in another slot, has to name it. So
+-- while the index may not name it, the script does nothing and replies UNINDEXED with the epoch of the queue. The caller
+-- adds the queue to the index under this epoch (list_queue.lua), and calls again. A caller that removes the queue from the
+-- index first raises the epoch (clear_queue.lua), and removes only what was added under an earlier one (unlist_queue.lua).
+-- So a slow caller is refused here, or removes nothing there.
 --
 -- KEYS[1]  board     hash: `version`, `used`, `closed_until`
--- KEYS[2]  registry  set: names of the keys that the board's data lies in
+-- KEYS[2]  registry  set: names of the keys that hold the board's data
 -- KEYS[3]  queue     stream, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
 --
--- The script also touches the records of the events' ids, which lie beside the registry.
+-- The script also touches the records of the events' ids, whose keys follow from the registry's.
 --
--- Names in capitals are in src/store/protocol.rs.
+-- Names in capitals are in src/redis/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
 --   version       text; what KEYS[1] must hold, or else the reply is STALE
 --   epoch         text; the epoch under which the caller has put the queue into the index, '' for none
 --   bytes_max     how many bytes the queue may have
 --   room          how many bytes there is room for in all queues together
 --   confirm       as in apply.lua
---   remember      text; ms for which ids are remembered from now on at least that are known when an event is put under them: until its
---                 turn has come for sure
+--   remember      text; ms for which known ids under which an event is put are remembered at least, from now on: until the
+--                 event has surely been applied
 --   ids           of the events
--- ARGV[2…] the events: what stands in the queue beside the id
+-- ARGV[2…] the events without their ids, as the queue stores them
 --
--- Reply: {'STALE'} | {'UNINDEXED', epoch} | {'OK', an event by its place, what became of it, …}. What is not told of is in the queue now:
---   {'KNOWN', event}  it was in the queue, under this id and with this content: what stands there beside the id
---   'BEFORE_BARRIER'  it lies before the barrier of the shard (close_shard.lua), and is not in the queue
+-- Reply: {'STALE'} | {'UNINDEXED', epoch} | {'OK', an event by its place, its outcome, …}. Events without an outcome are
+--   now queued:
+--   {'KNOWN', event}  it was in the queue, under this id and with this content: the event as stored
+--   'BEFORE_BARRIER'  it is before the barrier of the shard (close_shard.lua), and is not in the queue
 --   'NO_ROOM'         there is no room for it, and it is not in the queue
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state
 --   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, confirm=false, remember='1000', ids={'x1'}} event

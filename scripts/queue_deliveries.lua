@@ -1,15 +1,16 @@
--- queue_deliveries.lua: queues messages for a webhook. One that is there already, in whatever state, stays as it is.
+-- queue_deliveries.lua: queues messages for a webhook. One that exists already, in whatever state, is left unchanged.
 --
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
--- ARGV[1] version of the webhooks that the caller chose by; '' if the webhook itself is what matters
+-- ARGV[1] version of the webhooks by which the caller has chosen this one; '' if that does not matter
 -- ARGV[2] name
 -- ARGV[3] status of the deliveries
 -- ARGV[4] now, ms
 -- ARGV[5] how many deliveries of this status there may be
 -- ARGV[6], ARGV[7] id and JSON of a delivery, and so on for more
 --
--- Reply: {'OK'} | {'STALE'} a webhook has changed | {'FULL'} there are too many
--- Example: KEYS as in webhook.lua  ARGV '1795305600123456' 'site' 'pending' '1795305600123' '10000' 'msg_5f…' '{…}'  reply {'OK'}
+-- Reply: {'OK'} | {'STALE'} a webhook has changed, or this one was deleted | {'FULL'} there are too many
+-- Example: KEYS as in webhook.lua  ARGV '1795305600123456' 'site' 'pending' '1795305600123' '10000' 'msg_5f…' '{…}'
+--   reply {'OK'}
 
 if #KEYS ~= DELIVERY_KEYS or #ARGV < 7 or #ARGV % 2 == 0 then
   return redis.error_reply('ERR queue_deliveries.lua: 7 keys, 7 arguments or more')

@@ -3,11 +3,10 @@
 -- KEYS[1]  board
 -- KEYS[2…] pools, named by their index in ARGV[1] (lib/quota.lua)
 --
--- ARGV[1]  MessagePack of a map: version (as in apply.lua); instant (ms since the epoch: now); rules and uses, see
---          lib/quota.lua
+-- ARGV[1]  MessagePack of a map: version (as in apply.lua); instant (ms since the epoch: now); rules, uses: lib/quota.lua
 --
--- Reply: {'STALE'}, or {'OK', for each use {when a sliding window that is used up frees, 0: not told, what was taken
---        of each pool…}}; all numbers are text
+-- Reply: {'STALE'}, or {'OK', for each use {when a sliding window that is used up frees, 0: not known, what was taken
+--        from each pool…}}; all numbers are text
 -- Example: one quota of a period, of which three are taken: {'OK', {'0', '3'}}
 
 if #KEYS < 1 or #ARGV ~= 1 then return redis.error_reply('ERR quotas.lua: 1 key or more, 1 argument') end

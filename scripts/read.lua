@@ -5,13 +5,13 @@
 --          events
 -- KEYS[#KEYS] registry, with ARGV[2]
 --
--- Names in capitals are in src/store/protocol.rs.
+-- Names in capitals are in src/redis/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
 --   version, layout, ranking   as in apply.lua
---   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period), 1 if it shows hidden
---               members too, otherwise 0, its ranking or nil if that is `ranking`, nil or when it ends (ms): once it is final, it
---               keeps the lines of erased members}
---   erasing     absent, or the index of the key of those who are being erased: if a standing shows hidden members too, or ends
+--   standings   list of {standing, state (0 if it isn't derived), start (ms, of its newest period), 1 if it also shows
+--               hidden members, otherwise 0, its ranking or nil if that is `ranking`, nil or when it ends (ms): once it is
+--               final, it keeps the lines of erased members}
+--   erasing     absent, or the index of the key of erasing members: if a standing shows hidden members, too, or ends
 --   followed    a number of a hide: hidden lists that have followed the hides up to it are new enough. Absent: they have to
 --               be up to date
 --   queries     list of
@@ -19,47 +19,47 @@
 --     {BETWEEN, index in `standings`, first, last (scores, or false), offset, count, member (id, or false)}
 --                                 a page of the entries from one score to another
 --     {AROUND, index in `standings`, score, ahead, count, member (id, or false)}
---                                 a page that begins `ahead` entries ahead of all that have this score or a worse one
---     {PERCENTILE, index in `standings`, p}   the page of one entry: the last with at least this percentile, in thousandths of
---                                 a percent, that is listed
+--                                 a page that begins `ahead` entries before all that have this score or a worse one
+--     {PERCENTILE, index in `standings`, p}   the page of one entry: the last listed one with at least this percentile, in
+--                                 thousandths of a percent
 --     {MEMBER, index in `standings`, member, around (1 or more), index of the one before (0: none)}   a member
 --     {SUBSET, index in `standings`, list of members}                                    a subset
---     {AMOUNTS, index in `standings`, list of numbers of events}                          what a standing amounts to
---     {CHANGED, index in `standings`, index of the one before (0: none)}                  nothing but what every answer comes with
+--     {AMOUNTS, index in `standings`, list of numbers of events}                          totals of a standing
+--     {CHANGED, index in `standings`, index of the one before (0: none)}                  only what every answer comes with
 --     {WITH_DATA, index in `standings`, query}    a page, a member, a subset or a slice, with the data of its entries
---   and of a shard (src/engine/merge.rs), where a mark is {score, time (a tie key), id} of a member that may lie in
---   another shard; an empty id is ahead of all that have this score:
+--   and of a shard (src/core/read/merge.rs), where a mark is {score, time (a tie key), id} of a member that may be in
+--   another shard; an empty id comes before all that have this score:
 --     {SPREAD, index in `standings`, from, to, count}     about `count` entries, evenly spread between two positions
---     {SLICE, index in `standings`, mark, before, count} `before` entries ahead of a mark and `count` from it on
---     {POSITIONS, index in `standings`, list of marks}    how many entries are ahead of each
+--     {SLICE, index in `standings`, mark, before, count}  `before` entries before a mark and `count` from it on
+--     {POSITIONS, index in `standings`, list of marks}    how many entries come before each
 --
 -- ARGV[2]  only for a replica: the id of the process whose data is known to be fresh enough. A replica does not know that
---          its slot is moving, and may have only a part of the keys
+--          its slot is moving, and may have only some of the keys
 --
 -- Reply: {'STALE'} (another version; on a replica also another process, or a key is missing), or {'OK', the barrier of the
 -- shard (`final_until`: ms, '' for none), an answer to each query, the field
--- `changed` of the head ('' for none; lib/changed.lua), a digit for each of `standings`: 1 if it has entries, hidden ones too,
--- otherwise 0}:
+-- `changed` of the head ('' for none; lib/changed.lua), a digit for each of `standings`: 1 if it has entries, hidden ones
+-- too, otherwise 0}:
 --   {INCOMPLETE, start}   a standing that the query needs is not complete
---   {ERASING}             something may be left of erased members that the query would show
+--   {ERASING}             data of erased members that the query would show may remain
 --   {UNLISTED, 1 if that is the one before, otherwise 0}   the hidden list of a standing that the query needs is behind
 --                         (lib/hidden.lua)
---   {SHORT, the same}     so many members are hidden that it has to be widened first (widen_list.lua)
+--   {SHORT, 1 or 0, as above}   too many members are hidden: the list has to be widened first (widen_list.lua)
 --   page     {total, rank of the first entry, entries, {} (no member) or {rank, score, sorted-set member}}
---   between, around, percentile   the same, and {…, position of the first entry, number of entries in the range}
+--   between, around, percentile   as a page, and {…, position of the first entry, number of entries in the range}
 --   member   {total} (no member), or
 --            {total, position, position of the first entry, its rank, entries, {} or {rank, score} before, how many
---            have a better rank}; if it is behind the last that is listed, with position -1, the last entries, and instead of
+--            have a better rank}; if it is after the last listed one, with position -1, the last entries, and instead of
 --            that number: score, sorted-set member
---   subset   {total, for each {} (no member) or {position, -1: behind the last, rank, score, sorted-set member}}
+--   subset   {total, for each {} (no member) or {position, -1: after the last, rank, score, sorted-set member}}
 --   amounts  {total, sum of all scores / 2^32, the rest of it, number of events}
 --   spread   {total, number of entries, positions, entries}
---   slice    {total, number of entries ahead of the mark, position of the first, entries}
+--   slice    {total, number of entries before the mark, position of the first, entries}
 --   positions {total, positions}
 --   changed   {0}
---   with data {total, the answer, the data of its entries in the order in which it has them, '' for none}
--- Hidden members are left out everywhere (lib/visible.lua). Entries are a flat list of sorted-set members and scores. Scores
--- and sums are text. A member behind the last that is listed has the rank 0.
+--   with data {total, the answer, the data of its entries in their order, '' for none}
+-- Hidden members are left out everywhere (lib/visible.lua). Entries are a flat list of sorted-set members and scores.
+-- Scores and sums are text. A member after the last listed one has the rank 0.
 --
 -- Example: the first page, with bob's own entry, of a board with ties by member:
 --   KEYS  st:{b}  st:{b}:1:s:day:2026-11-21
@@ -91,8 +91,8 @@ if head[2] then
   open_hides(head[2], nil, args.followed)
 end
 
--- Opens the standings. `is_missing` marks a derived standing that is not complete, `is_behind` one whose hidden list is not,
--- `is_too_short` one whose list is too short without the hidden members.
+-- Opens the standings. `is_missing` marks a derived standing that is not complete, `is_behind` one whose hidden list is
+-- behind, `is_too_short` one whose list is too short without the hidden members.
 local seen, everybody, standings = open_standings(layout, {}), open_standings(layout, {}), {}
 for index, described in ipairs(args.standings) do
   local first, state, start, shows_hidden, ranking, ends = unpack(described, 1, 6)
@@ -112,14 +112,14 @@ end
 
 local is_erasing
 
--- Whether something may be left of an erased member that the standing would show.
+-- Whether data of an erased member that the standing would show may remain.
 local function is_unsettled(standing)
   if not standing.waits_for_erasures then return false end
   if is_erasing == nil then is_erasing = call('EXISTS', KEYS[args.erasing]) == 1 end
   return is_erasing
 end
 
--- What an answer says of a standing that can't be read; nil if it can be. `is_of_before`: it is that of the period before.
+-- The answer for a standing that can't be read; nil if it can be. `is_of_before`: it is that of the period before.
 local function obstacle(standing, is_of_before)
   if is_unsettled(standing) then return {ERASING} end
   if standing.is_missing then return {INCOMPLETE, number_text(standing.start)} end
@@ -132,7 +132,7 @@ local function total_of(standing)
   return standing.count
 end
 
--- score (text), position (-1: behind the last that is listed), sorted-set member; nil where it is no member, or hidden.
+-- score (text), position (-1: after the last listed one), sorted-set member; nil if it is no member, or hidden.
 local function find(standing, id)
   local score, member = nil, id
   if layout.hashed then
@@ -155,7 +155,7 @@ local function rank_at(standing, position, score)
   return count_ahead(standing, standing.ranking, score) + 1
 end
 
--- A part of the list: the rank of its first entry, 0 if it is empty, and the entries.
+-- Some entries of the list: the rank of the first, 0 if there are none, and the entries.
 local function part(standing, from, to)
   local entries = seen_entries(standing, from, to)
   if #entries == 0 then return 0, entries end
@@ -174,7 +174,7 @@ answers[PAGE] = function(standing, offset, count, id)
   return {total_of(standing), first_rank, entries, own}
 end
 
--- A page that begins at this position and ends before `stop` at the latest; of a list of so many entries.
+-- A page that begins at this position and ends before `stop` at the latest; `listed`: how many entries the list has.
 local function selected(standing, offset, stop, count, id, listed)
   count = math.min(count, stop - offset)
   if count < 1 then offset, count = listed_of(standing), 1 end
@@ -252,7 +252,7 @@ answers[AMOUNTS] = function(standing, counts)
   return {total_of(standing), number_text(high), number_text(low), number_text(events)}
 end
 
--- How many entries are ahead of a mark, of those that a standing lists. Whoever merges shards takes what is behind them for
+-- How many of the entries that a standing lists come before a mark. Merging treats entries after those of all shards as
 -- absent.
 local function position_of_mark(standing, mark)
   local score, time, id = number_text(mark[1]), mark[2], mark[3]
@@ -292,7 +292,7 @@ end
 -- The sorted-set members of an answer, in its order, by the kind of its query.
 local shown_by = {}
 
--- Those of a flat list of entries, and `own` where it is one.
+-- The sorted-set members of a flat list of entries, and `own` if it is one.
 local function shown_members(flat, own)
   local members = {}
   for index = 1, #flat, 2 do members[#members + 1] = flat[index] end
@@ -312,7 +312,7 @@ end
 
 answers[WITH_DATA] = function(standing, query)
   local answer = answers[query[1]](standing, unpack(query, 3))
-  -- It needs something to be done first.
+  -- Something has to be done first.
   if answer[1] < 0 then return answer end
   invariant(layout.data, 'a board whose data is read keeps data')
   local ids = shown_by[query[1]](answer)

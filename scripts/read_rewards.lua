@@ -1,14 +1,14 @@
--- read_rewards.lua: reads a part of what members of a shard have won in a final period (lib/rewards.lua).
+-- read_rewards.lua: reads some of what members of a shard have won in a final period (lib/rewards.lua).
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] reward lines of the period
 -- ARGV[1]  MessagePack of a map:
 --   version    as in apply.lua
 --   from, to   the range of the index, as ZRANGE … BYLEX takes it
---   count      how many entries of it at the most
+--   count      how many entries of it at most
 --   member     absent, or whose entries are asked for; then there is no range
 --
--- Reply: {'STALE'} | {'OK', {name in the index, what it stands for, …}}: an entry as MessagePack, or a change. Those of a member
---   come without the names
+-- Reply: {'STALE'} | {'OK', {name in the index, what it stands for, …}}: an entry as MessagePack, or a change. Without the
+--   names if a member's entries are asked for
 --
 -- Example: ann has won by the first rule:
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21

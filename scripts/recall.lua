@@ -1,4 +1,4 @@
--- recall.lua: reads what a shard that its board has moved away from remembers of events. That does not change any more.
+-- recall.lua: reads what a former shard, which its board has moved away from, remembers of events. That no longer changes.
 --
 -- KEYS[1], KEYS[2], …   event ids
 -- ARGV[1]  MessagePack of a map:

@@ -5,13 +5,13 @@
 -- ARGV[1] version, as in apply.lua
 -- ARGV[2] key of the period
 -- ARGV[3] the result that the caller has seen, as it is stored; '' for none
--- ARGV[4] the result, JSON (src/store/results.rs)
--- ARGV[5] what the field `forgetting` of the board was before the caller has read any name, '' for none (begin_forgetting.lua);
---         '*': the result that the caller has seen has all names
--- ARGV[6…] of each message that tells of it: its id and its body (lib/outbox.lua)
+-- ARGV[4] the result, JSON (src/periods/results/store.rs)
+-- ARGV[5] the field `forgetting` of the board, from before the caller read any name, '' for none (begin_forgetting.lua);
+--         '*': all names come from the result that the caller has seen
+-- ARGV[6…] of each message about it: its id and its body (lib/outbox.lua)
 --
--- Reply: {'STALE'}: also if the result may name a member who was erased meanwhile, or if another one is stored than what the caller has
---   seen | {'OK'}: it is recorded, by this call or before; or the caller has seen none, and there is one
+-- Reply: {'STALE'}: also if the result may name a member that was erased meanwhile, or if the stored one is not what the
+--   caller has seen | {'OK'}: it is recorded, by this call or before; or the caller has seen none, and there is one
 -- Example:
 --   KEYS  st:{b} st:{b}:1:results-keys st:{b}:1:results:day st:{b}:1:final-periods:day st:{b}:1:outbox
 --   ARGV  '1-1' '2026-11-21' '' '{"total":3,…}' '' 'msg_1' '{"type":"period.final",…}'

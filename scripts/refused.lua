@@ -1,8 +1,8 @@
--- refused.lua: tells which commands the user of the connection may not use on the service's keys.
+-- refused.lua: checks which commands the user of the connection may not use on the service's keys.
 --
--- KEYS[1] none: the key is only compared with the user's patterns, and may lie on another node
+-- KEYS[1] none: the key is only compared with the user's patterns, and may be on another node
 -- ARGV[1] a key of the service
--- ARGV[2] and on: the commands
+-- ARGV[2…] the commands
 --
 -- Reply: the commands that the user may not use
 -- Example: ARGV 'st:{boards}:live' 'GET' 'SET'  reply {'SET'}
@@ -11,7 +11,7 @@ if #KEYS ~= 0 or #ARGV < 2 then return redis.error_reply('ERR refused.lua: no ke
 
 local refused = {}
 for place = 2, #ARGV do
-  -- A command that the server does not have is an error.
+  -- A command that the server lacks is an error.
   local is_known, is_allowed = pcall(redis.acl_check_cmd, ARGV[place], ARGV[1])
   if not (is_known and is_allowed) then table.insert(refused, ARGV[place]) end
 end

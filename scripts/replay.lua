@@ -1,25 +1,28 @@
--- replay.lua: puts the event of a dead letter back into the queue of its shard, as it was, and removes the letter.
+-- replay.lua: puts the event of a dead letter back into the queue of its shard, unchanged, and removes the letter.
 --
--- Both are one step. So who calls again, since the answer was lost, finds no letter. An event that waits under its id and with its content
--- already is not put in twice. What the script can't read of an event it puts back as it lies there: another release may read it.
+-- Both are one step. So a caller that repeats the call after a lost reply finds no letter. An event that already waits
+-- under its id with its content is not put in twice. An event that the script can't read is put back as stored: another
+-- release may read it.
 --
 -- KEYS[1]  board         hash: `version`, `used`, `erased`
--- KEYS[2]  registry      set: names of the keys that the board's data lies in; the erasures lie beside it
+-- KEYS[2]  registry      set: names of the keys that hold the board's data; the key of the erasures follows from it
 -- KEYS[3]  queue         stream, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
 -- KEYS[6]  dead letters  stream: see end_queued.lua
 --
--- Names in capitals are in src/store/protocol.rs.
+-- Names in capitals are in src/redis/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
 --   version, epoch, bytes_max, room, remember   as in put.lua
 --   letter   its entry among the dead letters
 --
--- Reply: {'OK', how many bytes the queue has more} | {'STALE'} | {'UNINDEXED', epoch}: as in put.lua; otherwise nothing was done:
---   {'GONE'}             there is no such letter, or nothing in it
---   {'ERASING'}          something is left of its member, who was erased: remove it (forget.lua)
---   {'ERASED', instant}  its member was erased after the event was queued, at this instant: a tie key of `ties: first`, text
+-- Reply: {'OK', by how many bytes the queue grew} | {'STALE'} | {'UNINDEXED', epoch}: as in put.lua; else nothing done:
+--   {'GONE'}             there is no such letter, or it is empty
+--   {'ERASING'}          data of its erased member remains: remove it (forget.lua)
+--   {'ERASED', instant}  its member was erased after the event was queued, at this instant: a tie key of `ties: first`,
+--                        text
 --   {'NO_ROOM'}          there is no room for it in the queue
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state st:{b}:1:dead
---   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', letter='1795305600123-0'}  reply {'OK', 154}
+--   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', letter='1795305600123-0'}
+--   reply {'OK', 154}
 
 if #KEYS ~= 6 or #ARGV ~= 1 then return redis.error_reply('ERR replay.lua: 6 keys, 1 argument') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE, DEAD_LETTERS = unpack(KEYS)
@@ -27,7 +30,7 @@ require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
 load_queue()
 
--- In front of what stood in the queue a letter has three fields of its own.
+-- A letter has three fields of its own before those of the queue's entry.
 local OWN_VALUES = 6
 
 local board = redis.call('HMGET', BOARD, 'version', 'used', 'erased')

@@ -1,11 +1,12 @@
--- reserve.lua: takes from quotas for events that are applied in other slots, and notes how to give that back.
+-- reserve.lua: takes from quotas for events that are applied in other slots, and notes how to undo that.
 --
 -- The script runs in the slot of the counts, on boards of several shards. There an event takes three steps. This script
--- reserves what the event would take of each quota, where the counts lie. apply.lua applies the event where its member lies.
--- settle.lua keeps what was reserved if the event was taken, and otherwise gives it back. The script refuses an event only
--- for what others have taken. If it depends on open reservations whether a quota is used up, the event has to wait.
+-- reserves what the event would take from each quota, in the slot of the counts. apply.lua applies the event in its
+-- member's slot. settle.lua keeps what was reserved if the event was taken, and otherwise gives it back. The script refuses
+-- an event only for what others have taken. If it depends on open reservations whether a quota is used up, the event has to
+-- wait.
 --
--- KEYS[1]  board      head of the shard's counts (src/store/keys.rs has the form of every key)
+-- KEYS[1]  board      head of the shard's counts (src/redis/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys of quotas that don't expire
 -- KEYS[3]  reserved   hash: token -> note, MessagePack of a map: at (ms since the epoch, by the server's clock), tag,
 --                     record and void (as below), taken = list of {pool, amount (text), its entry in the log, '': a sum}
@@ -13,21 +14,21 @@
 -- KEYS[5…] pools, named by their index in ARGV[1] (lib/quota.lua)
 --
 -- ARGV[1]  MessagePack of a map: version and now (as in apply.lua); rules, see lib/quota.lua; and the events in columns:
---   requests    numbers of the events' requests: no event overtakes another of the same request that waits
---   tokens      texts, by which the reservation is known from then on
+--   requests    numbers of the events' requests: no event overtakes a waiting one of the same request
+--   tokens      texts that identify the reservations from then on
 --   instants    ms since the epoch
 --   uses        for each a list; see lib/quota.lua
 --   asks        whether the reply has what remains of the quotas
 --   tags        the tag of the member's shard
---   records     the key there under which the event is remembered if it is taken
---   voids       the key there of the mark that voids its token (void.lua)
+--   records     the key in that shard under which the event is remembered if it is taken
+--   voids       the key in that shard of the mark that voids its token (void.lua)
 --
 -- Reply: {'STALE'}, or {'OK', one for each event}:
 --   {RESERVED, remaining…}   reserved; on request, what remains of each of its uses, as text
 --   {USED_UP, quota, ms, taken, allowed, amount}   this quota has too little left, as in apply.lua
---   {WAITS, quota}           whether this quota is used up depends on reservations that are open: nothing done, ask again
--- The codes are in src/store/protocol.rs.
--- Example: two events of a voter where one is left of a quota: {'OK', {1}, {3, 1}}, and later for the second one
+--   {WAITS, quota}           whether this quota is used up depends on open reservations: nothing done, ask again
+-- The codes are in src/redis/protocol.rs.
+-- Example: two events of a voter whose quota has one vote left: {'OK', {1}, {3, 1}}, and later for the second one
 --   {'OK', {2, 1, '0'}}
 
 if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR reserve.lua: 4 keys or more, 1 argument') end
@@ -64,7 +65,7 @@ local function load_reserving()
   end
 end
 
--- The pools from which waiting events of the present request might take.
+-- The pools that waiting events of the current request might take from.
 local request, blocked = nil, {}
 
 local function is_blocked(uses)

@@ -1,4 +1,4 @@
--- reserved.lua: reads a part of the reservations that are open (reserve.lua).
+-- reserved.lua: reads some of the open reservations (reserve.lua).
 --
 -- KEYS[1]  board      head of the shard's counts
 -- KEYS[2]  reserved   hash: token -> note
@@ -7,7 +7,7 @@
 --          notes one call looks at; older: only notes of at least this age, in ms by the server's clock
 --
 -- Reply: {'STALE'}, or {'OK', cursor ('0': this was the last part), for each {token, age in ms, tag, record, void}}
--- Example: a reservation that nobody settled: {'OK', '0', {'fYQ3xK0aZ-1', 15012, 'b:4:1', 'st:{b:4:1}:1:e:x1', …}}
+-- Example: a reservation that was not settled: {'OK', '0', {'fYQ3xK0aZ-1', 15012, 'b:4:1', 'st:{b:4:1}:1:e:x1', …}}
 
 local call = redis.call
 

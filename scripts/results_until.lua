@@ -12,6 +12,6 @@ local BOARD, generation, instant = KEYS[1], ARGV[1], ARGV[2]
 local stored = redis.call('HMGET', BOARD, 'version', 'results_until')
 if not is_of_generation(stored[1], generation) then return {'STALE'} end
 if tonumber(stored[2] or -math.huge) > tonumber(instant) then instant = stored[2] end
--- Also if it is the same: if the caller waits for replicas after this call, the replicas have all that was decided.
+-- Written even if unchanged: if the caller waits for replicas after this call, the replicas have everything decided so far.
 redis.call('HSET', BOARD, 'results_until', instant)
 return {'OK'}

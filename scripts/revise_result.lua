@@ -2,15 +2,16 @@
 --
 -- KEYS[1] board; KEYS[2] registry of results; KEYS[3] results of the window: hash, period key -> result
 -- KEYS[4] revisions of the window: hash, `period key␟revision` -> what has changed
--- KEYS[5] their members: hash, `period key␟revision␟index` -> who was hidden or brought back; the index from 1
+-- KEYS[5] their members: hash, `period key␟revision␟index` -> the member that was hidden or brought back; the index from 1
 -- KEYS[6] revised periods: hash, line of a journal -> list of the periods that were revised by it, JSON lines
 -- ARGV[1] version, as in apply.lua
 -- ARGV[2] key of the period, ARGV[3] the result that the caller has seen, as it is stored, ARGV[4] the new one
 -- ARGV[5] the new revision, ARGV[6] what has changed, JSON, ARGV[7] the period as a line of JSON
 -- ARGV[8] what the field `forgetting` of the board was, as in record_result.lua
--- ARGV[9…] the lines of journals that it comes of, at least one: the line, who was hidden or brought back
+-- ARGV[9…] the lines of journals that it follows from, at least one: the line, the member that was hidden or brought back
 --
--- Reply: {'STALE'}: also if the member may have been erased meanwhile, or if another result is stored by now | {'OK'}: it is revised
+-- Reply: {'STALE'}: also if the member may have been erased meanwhile, or if another result is stored by now | {'OK'}: it
+--   is revised
 -- Example:
 --   KEYS  st:{b} st:{b}:1:results-keys st:{b}:1:results:day st:{b}:1:revisions:day st:{b}:1:revised-members:day
 --         st:{b}:1:revised-periods

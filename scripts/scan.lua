@@ -1,10 +1,10 @@
--- scan.lua: reads a part of what a hash, a set or a sorted set holds.
+-- scan.lua: reads some of the entries of a hash, a set or a sorted set.
 --
 -- KEYS[1] the key
 -- ARGV[1] 'HSCAN', 'SSCAN' or 'ZSCAN'
--- ARGV[2] cursor ('0' at first; lib/cursor.lua), ARGV[3] about how much is looked at
+-- ARGV[2] cursor ('0' at first; lib/cursor.lua), ARGV[3] about how many entries are looked at
 --
--- Reply: {cursor ('0': this was the last part), the part as the command tells it}
+-- Reply: {cursor ('0': this was the last part), the entries as the command returns them}
 -- Example: a standing with ties by member:
 --   KEYS st:{b}:1:s:day:2026-11-21  ARGV 'ZSCAN' '0' '300'  reply {'0', {'ann', '-5', 'bob', '-3'}}
 

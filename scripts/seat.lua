@@ -1,34 +1,34 @@
--- seat.lua: seats members in cohorts, whose data lies in this shard, and lists those that have joined. To call it again does
--- nothing: a member that is seated keeps its seat, and one that is listed its entry.
+-- seat.lua: seats members in cohorts whose data is in this shard, and lists those that have joined. Repeating the call has
+-- no effect: a seated member keeps its seat, and a listed one its entry.
 --
--- The seat is known to the member's home shard before this is called, and take_seat.lua has suggested it to no other member. So it is
--- free, unless an erased member had it that is not removed here yet.
+-- Before the call the member's home shard knows the seat, and take_seat.lua has suggested it to no other member. So it is
+-- free, unless it was that of an erased member that is not removed here yet.
 --
 -- KEYS[1] head of the shard; KEYS[2] registry
--- KEYS[3…] of each cohort: its seats: hash, member -> when it joined (microseconds since the epoch) and its opening score, as a standing has
---          it, with a space between; and then its standing (`layout.width` keys)
+-- KEYS[3…] of each cohort: its seats: hash, member -> when it joined (microseconds since the epoch) and its opening score,
+--          as stored in a standing, separated by a space; and then its standing (`layout.width` keys)
 -- ARGV[1]  MessagePack of a map:
 --   version  as in apply.lua
 --   now      ms since the epoch
 --   layout   see lib/standing.lua
 --   names    the members
---   cohorts  list of {key index of its seats, how many seats it has, when its period ends, when its keys expire (ms since the
---            epoch; 0: never), numbers of members}
+--   cohorts  list of {key index of its seats, how many seats it has, when its period ends, when its keys expire (ms since
+--            the epoch; 0: never), numbers of members}
 -- and in columns:
 --   taken     when the seats were taken, tie keys
 --   openings  stored scores
 --   joined    when they join, microseconds since the epoch
---   listed    the same of members that join by themselves, tie keys: then they reach their opening score; 0 for those that an event
---             seats
+--   listed    when members that join by themselves reach their opening score, tie keys; 0 for members that an event seats
 --
 -- Reply: {'STALE'} | {'OK', for each member a list}:
 --   {'OK', when it joined: microseconds since the epoch, text; whether this call has listed it (0 | 1)}
---   {'FULL'}             all seats of the cohort are taken: nothing done, the removal of an erased member is under way
---   {'CLOSED', barrier}  refused: the barrier of the shard (close_shard.lua) is at the end of the period or behind it: ms, text
---   {'ERASED', instant}  refused: the seat was not taken after the last erasure of the member, at this instant: a tie key, text
---   {'ERASING'}          something is left of the member, who was erased: remove it (forget.lua)
--- Example: KEYS st:{b:16:7} st:{b:16:7}:1:keys and of the cohort 1-17, whose sorted set is st:{b:16:7}:1:s:week:2026-11-16/1-17: …:seats
---   … …:members …:total
+--   {'FULL'}             all seats of the cohort are taken: nothing done, an erased member is still being removed
+--   {'CLOSED', barrier}  refused: the barrier of the shard (close_shard.lua) is not before the end of the period: ms, text
+--   {'ERASED', instant}  refused: the seat was not taken after the last erasure of the member, at this instant: a tie key,
+--                        text
+--   {'ERASING'}          data of the erased member remains: remove it (forget.lua)
+-- Example: KEYS st:{b:16:7} st:{b:16:7}:1:keys and of the cohort 1-17, whose sorted set is
+--   st:{b:16:7}:1:s:week:2026-11-16/1-17: …:seats … …:members …:total
 --   ARGV {version='1-1', …, names={'ann'}, cohorts={{3, 100, …, 0, {1}}}, taken={4004294400000000}, openings={-20},
 --   joined={1795305600000000}, listed={4004294400000000}}
 --   reply {'OK', {'OK', '1795305600000000', 1}}
@@ -48,7 +48,7 @@ local barrier = head[5]
 local standings = open_standings(args.layout, names)
 local reply, has_listed = {'OK'}, false
 
--- A cohort as the script works on it: its seats by the names of members, as they are stored, and how many there are.
+-- A cohort as the script works on it: its stored seats by member, and how many there are.
 local function open_cohort(cohort)
   local first, size, ends, expires, members = unpack(cohort)
   local opened = {
@@ -63,7 +63,7 @@ local function open_cohort(cohort)
   return opened
 end
 
--- Seats a member, or seats it anew.
+-- Seats a member, for the first time or again.
 local function sit_down(cohort, m)
   local name = names[m]
   if not cohort.seats[name] then cohort.count = cohort.count + 1 end

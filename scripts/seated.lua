@@ -1,10 +1,12 @@
--- seated.lua: reads in which periods of a league somebody was seated: by the index of a shard (lib/periods.lua), or by the list of
--- the final periods of the board. Both name cohorts of periods, as `2026-11-16/1-17`; the reply has each period once.
+-- seated.lua: reads in which periods of a league members were seated: from the index of a shard (lib/periods.lua), or from
+-- the list of the final periods of the board. Both name cohorts of periods, as `2026-11-16/1-17`; the reply has each period
+-- once.
 --
 -- KEYS[1] board, or head of the shard; KEYS[2] the index, or the final periods: a sorted set whose scores are all zero
 -- ARGV[1] version, as in apply.lua
--- ARGV[2] the key of the first period that is wanted, or what the last reply says; ARGV[3] that of the first behind them
--- ARGV[4] '1' for an index, whose standings may be gone, '0' for the final periods
+-- ARGV[2] the key of the first period that is wanted, or the place that the last reply returned; ARGV[3] the key of the
+--         first one after the range
+-- ARGV[4] '1' for an index, whose standings may have been deleted, '0' for the final periods
 -- ARGV[5] how many lines the script looks at
 --
 -- Reply: {'STALE'} | {'OK', where to go on ('' at the end), key, …}
@@ -24,7 +26,7 @@ for _ = 1, tonumber(ARGV[5]) do
   local period = string.match(line, '^[^/]+')
   if not is_index or call('EXISTS', zset_of_period(LIST, line)) == 1 then
     reply[#reply + 1] = period
-    -- Behind all cohorts of the period.
+    -- After all cohorts of the period.
     from = period .. '/~'
   else
     from = line .. '\0'

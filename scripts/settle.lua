@@ -1,12 +1,11 @@
--- settle.lua: keeps what was reserved for events that were taken, and gives back what was reserved for other events
--- (reserve.lua).
+-- settle.lua: keeps reservations of events that were taken, and gives back those of others (reserve.lua).
 --
 -- The script needs only the notes. It does not depend on the definition, which may have changed. A token without a note is
--- settled already.
+-- already settled.
 --
 -- KEYS[1]  reserved   hash: token -> note
 -- KEYS[2]  reserving  hash: pool -> how many of its reservations are open
--- (the pools are named in the notes, and lie in the same slot)
+-- (the pools are named in the notes, and are in the same slot)
 --
 -- ARGV[1]  MessagePack of a map: kept and given_back, lists of tokens
 --
@@ -20,7 +19,7 @@ local NOTES, RESERVING = KEYS[1], KEYS[2]
 local args = cmsgpack.unpack(ARGV[1])
 require_slot(NOTES)
 
--- The notes of some tokens, as far as they exist.
+-- The notes of some tokens, if they exist.
 local function load_notes(tokens)
   local notes = {}
   if #tokens == 0 then return notes end
@@ -38,7 +37,7 @@ local function give_back(pool, amount, entry)
   end
 end
 
--- Removes the notes, and counts the reservations that were open.
+-- Removes the notes, and lowers the numbers of open reservations.
 local function close(notes)
   for token, note in pairs(notes) do
     call('HDEL', NOTES, token)

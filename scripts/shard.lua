@@ -1,5 +1,5 @@
--- shard.lua: tells a shard which version of its board's definition is in use. The shard ignores a version that is older than
--- the one that it knows.
+-- shard.lua: gives a shard the version of its board's definition that is in use. The shard ignores a version that is older
+-- than the one that it knows.
 --
 -- KEYS[1] the shard's head: hash with `version` and, once it has events, `used`
 -- ARGV[1] the generation of the board, ARGV[2] its revision

@@ -1,8 +1,8 @@
--- staleness.lua: tells how far behind the replicas may be at the most that any instance reads from. An instance that is named
--- registers its own bound for a while first.
+-- staleness.lua: reads the greatest staleness of the replicas that any instance reads from. An instance that is named first
+-- registers its own bound for a while.
 --
 -- KEYS[1] hash: instance -> `bound until`, its bound and until when it counts, both in ms
--- ARGV[1] the instance; '' for whoever only asks
+-- ARGV[1] the instance; '' to only read
 -- ARGV[2] its bound, ms
 -- ARGV[3] for how many ms it counts
 --

@@ -1,12 +1,12 @@
--- sweep.lua: looks at some of the keys of a server, and unlinks those that deleted boards have left there. No registry names
+-- sweep.lua: looks at some of the keys of a server, and unlinks those that belong to deleted boards. No registry names
 -- these keys, because they expire by themselves.
 --
--- The script works on a server, not on a slot: the caller walks the primaries of a cluster one after the other. It leaves a
--- key alone whose slot is moving and belongs to another server.
+-- The script works on a server, not on a slot: the caller walks the primaries of a cluster one after the other. It skips
+-- keys whose slot is moving and belongs to another server.
 --
 -- KEYS[1] none: the keys are found by the walk
 -- ARGV[1] cursor ('0' at first; lib/cursor.lua), ARGV[2] about how many keys are looked at
--- ARGV[3] the pattern of such keys, ARGV[4] the codes of their kinds, a letter each (src/store/keys.rs)
+-- ARGV[3] the pattern of such keys, ARGV[4] the codes of their kinds, a letter each (src/redis/keys.rs)
 -- ARGV[5…] `generation board` of each deleted board
 --
 -- Reply: {cursor ('0': this was the last part), how many were unlinked}

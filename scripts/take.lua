@@ -1,39 +1,40 @@
--- take.lua: takes records of a partition of the log into the queue of a shard, each once, whoever calls, and how often.
+-- take.lua: takes records of a partition of the log into the queue of a shard, each once, whoever calls, and however often.
 --
--- The caller tells from which offset on it has read: it has all records of this shard that lie there, up to `upto`, but for those that it has
--- had taken before. The shard leaves out what it has taken. If there is a gap between the two, Redis has lost what it knew, and the caller
--- has to read again. So nothing is lost or taken twice, whatever is committed to the log, and whoever else reads the same partition.
+-- The caller has all records of this shard from the offset `base` up to `upto`, except those that it has had taken before.
+-- The shard skips what it has taken. If there is a gap between the two, Redis has lost what it knew, and the caller has to
+-- read again. So nothing is lost or taken twice, whatever is committed to the log, and whichever instances read the same
+-- partition.
 --
--- No barrier refuses a record: what a closing waits for are the ends of the log (close_shard.lua). Records from these ends on are noted as
--- late for the closing, so that they do not count for what it makes final, whenever they are applied.
+-- No barrier refuses a record: a closing waits for the ends of the log (close_shard.lua). Records from these ends on are
+-- noted as late for the closing, so that they do not count for what it makes final, whenever they are applied.
 --
 -- KEYS[1]  board     hash: `version`, `used`, `queue:held`, `final_until`, `queue:ends`
--- KEYS[2]  registry  set: names of the keys that the board's data lies in
+-- KEYS[2]  registry  set: names of the keys that hold the board's data
 -- KEYS[3]  queue     stream, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
 -- KEYS[6]  intake    hash: see lib/intake.lua
 --
--- The script also touches the records of the events' ids, which lie beside the registry.
+-- The script also touches the records of the events' ids, whose keys follow from the registry's.
 --
--- Names in capitals are in src/store/protocol.rs.
+-- Names in capitals are in src/redis/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
 --   version, epoch, bytes_max, room, remember   as in put.lua
 --   partition   text
---   base        from which offset on the caller has all records of the shard, upto: up to which; upto >= base
---   first       the first offset that the log had when the caller began: there is no use in reading again what lies before
+--   base        the offset from which the caller has all records of the shard; upto: up to which; upto >= base
+--   first       the first offset that the log had when the caller began: earlier ones can't be read again
 --   is_known    whether the shard has answered the caller before, or knew the partition when the caller began
 --   former      map, sharding -> which of its shards each of the events was in
 -- and the events, in columns, in the order of their offsets; there may be none:
 --   ids, offsets
--- ARGV[2…] the events: what stands in the queue beside the id
+-- ARGV[2…] the events without their ids, as the queue stores them
 --
--- Reply: {'OK', next offset of the partition, how many bytes the queue has more}: if the offset is less than `upto`, there is no room for the
---   event that lies there | {'STALE'} | {'UNINDEXED', epoch}: as in put.lua; otherwise nothing was done:
---   {'HELD'}         the board moves, and takes nothing until it has
---   {'FORMER', sharding, …}   `former` has to have these
+-- Reply: {'OK', next offset of the partition, by how many bytes the queue grew}: if the offset is less than `upto`, there
+--   is no room for the event there | {'STALE'} | {'UNINDEXED', epoch}: as in put.lua; otherwise nothing was done:
+--   {'HELD'}         the board moves, and takes nothing until it has moved
+--   {'FORMER', sharding, …}   `former` lacks these
 --   {'GONE_BACK'}    there is a gap
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state st:{b}:1:intake
---   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', partition='events/3', base=7, upto=9, first=0, is_known=false,
---     former={}, ids={'x1'}, offsets={8}} event  reply {'OK', '9', 154}
+--   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', partition='events/3', base=7, upto=9,
+--     first=0, is_known=false, former={}, ids={'x1'}, offsets={8}} event  reply {'OK', '9', 154}
 
 if #KEYS ~= 6 or #ARGV < 1 then return redis.error_reply('ERR take.lua: 6 keys, 1 argument or more') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE, INTAKE = unpack(KEYS)
@@ -50,7 +51,7 @@ if #ids > 0 and board[3] == args.version then return {'HELD'} end
 local known = redis.call('HMGET', INTAKE, PARTITION, 'former:' .. PARTITION, 'ends')
 local own, former = tonumber(known[1] or nil), known[2] and cmsgpack.unpack(known[2])
 
--- Up to where all was taken: nil if nothing is known.
+-- The offset up to which everything was taken; nil if nothing is known.
 local function taken_by_former()
   local _, taken = unpack(former[#former])
   local least = math.min(unpack(taken))
@@ -59,7 +60,7 @@ end
 local taken = own or former and taken_by_former()
 if taken and math.max(taken, args.first) < args.base or args.is_known and not taken then return {'GONE_BACK'} end
 
--- The events that were not taken.
+-- The events that were not taken, and the reply that names the former shardings which the caller has to send.
 local left, lacking = {}, {'FORMER'}
 for _, sharding in ipairs(former or {}) do
   if not args.former[sharding[1]] then lacking[#lacking + 1] = sharding[1] end
@@ -77,7 +78,7 @@ for e = 1, #ids do
   if not is_taken(e) then left[#left + 1] = e end
 end
 
--- From which offset on records are late for a closing that is under way, and its barrier; nil if there is none.
+-- The offset from which on records are late for the present closing, and its barrier; nil if there is none.
 local late_from, late = known[3] and cmsgpack.unpack(known[3])[PARTITION] or 0, board[5] or nil
 if late and tonumber(board[4] or '-inf') >= tonumber(late) then late = nil end
 
@@ -91,7 +92,7 @@ if #left > 0 then
   for _, e in ipairs(left) do
     local late_here = offsets[e] >= late_from and late or '0'
     local waits, _, its_late = known_event(putting, ids[e], ARGV[e + 1])
-    -- What waits as late may yet be refused, and this one not.
+    -- What waits as late may yet be refused, and this event may not.
     local is_there = waits and (late_here ~= '0' or its_late == 0)
     if not is_there and not put_event(putting, ids[e], ARGV[e + 1], late_here) then
       reached = offsets[e]
@@ -102,7 +103,7 @@ if #left > 0 then
   bytes = putting.bytes
 end
 
--- Also if it is the same: if the caller waits for replicas after this call, they have it.
+-- Written even if unchanged: if the caller waits for replicas after this call, they have it.
 local text = string.format('%d', reached)
 if reached ~= own or #ids > 0 then redis.call('HSET', INTAKE, PARTITION, text) end
 if not own then redis.call('SADD', REGISTRY, INTAKE) end

@@ -1,15 +1,15 @@
--- take_back.lua: takes back what members of a shard do not win any more in a final period, and counts what is won
--- (lib/rewards.lua). The caller repeats the call until nothing is left, when hand_out.lua has come to all who win.
+-- take_back.lua: takes back what members of a shard no longer win in a final period, and counts what is won
+-- (lib/rewards.lua). Called after hand_out.lua has handled all who win, and repeated until nothing is left.
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] reward lines of the period
 -- ARGV[1]  MessagePack of a map:
 --   version, lease, revision, walk   as in hand_out.lua
---   after      the last entry of the index that the caller has come to, '' at the beginning
+--   after      the last entry of the index that was handled, '' at the beginning
 --   count      how many entries one call looks at
 --
 -- Reply: {'STALE'} as in hand_out.lua | {'OK', how many of these entries are won, the last of them, '' if none is left}
 --
--- Example: ann has lost what she had won, and nobody else had won anything:
+-- Example: ann has lost what she had won, and no other member had won anything:
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21
 --   ARGV  {version='1-1', lease=1, revision=2, walk=2, after='', count=300}  reply {'OK', 0, ''}
 

@@ -1,23 +1,23 @@
--- take_seat.lua: suggests cohorts of a tier to some members for a period. A cohort is suggested to no more members than it has
--- seats. The newest one is filled before the next is opened; late in the period the others too, where seats were given back.
+-- take_seat.lua: suggests cohorts of a tier to some members for a period. A cohort is suggested to at most as many members
+-- as it has seats. The newest one is filled before the next is opened; late in the period, seats given back in others, too.
 --
--- A suggestion is remembered: whoever asks for the same member again gets the same, unless it was given back (give_back.lua).
+-- A suggestion is remembered: later calls for the same member return the same, unless it was given back (give_back.lua).
 --
 -- KEYS[1] head of the shard of the tier; KEYS[2] registry
--- KEYS[3] tiers: hash: `taken`: how many seats were given out, one cohort after the other; `free`: the cohorts of those that
---         were given back, their numbers with spaces between
+-- KEYS[3] tiers: hash: `taken`: how many seats were given out, one cohort after the other; `free`: the numbers of the
+--         cohorts in which seats were given back, separated by spaces
 -- KEYS[4] taking: hash, member -> the number of the cohort that was suggested to it
 -- ARGV[1] MessagePack of a map:
 --   version  as in apply.lua
 --   now      ms since the epoch
 --   size     how many seats a cohort has
---   is_late  whether seats that are free in any cohort are given out first
+--   is_late  whether free seats in any cohort are given out first
 --   ends     when the period ends, ms since the epoch
 --   expires  when the keys expire, ms since the epoch, 0: never
 --   names    the members
 --
 -- Reply: {'STALE'} | {'CLOSED'} the period is closed in this shard: nothing done
---   | {'OK', for each member the number of the cohort; 0: something is left of the member, who was erased}
+--   | {'OK', for each member the number of the cohort; 0: data of the erased member remains}
 -- Example: KEYS st:{b:16:5} st:{b:16:5}:1:keys st:{b:16:5}:1:tiers:week:2026-11-16/1 st:{b:16:5}:1:taking:week:2026-11-16/1
 --   ARGV {version='1-1', now=…, size=100, is_late=false, ends=…, expires=0, names={'ann'}}  reply {'OK', 17}
 
@@ -57,7 +57,7 @@ end
 if count == 0 then return reply end
 call('HSET', TIERS, 'taken', number_text(taken), 'free', table.concat(free, ' '))
 for index, key in ipairs({TIERS, TAKING}) do
-  -- A hash that is emptied is gone, and its time to live with it.
+  -- A hash that is emptied is deleted, and its time to live with it.
   local is_new = index == 1 and not stored[1] or index == 2 and call('HLEN', TAKING) == count
   if is_new then keep_until(REGISTRY, key, args.expires, args.now) end
 end

@@ -1,13 +1,13 @@
--- tasks.lua: lists tasks for all boards: those that are not at their end, in the order in which they were begun; or the others, the
--- one first that ended last.
+-- tasks.lua: lists tasks for all boards: the unfinished ones in the order in which they were begun, or the others, latest
+-- end first.
 --
 -- KEYS[1] tasks: hash, number -> JSON
 -- KEYS[2] the numbers of those that are asked for: sorted set, by themselves, or by the ms at which each ended
--- ARGV[1] '1' for those that are at their end
--- ARGV[2] the list begins behind this number; '' for its beginning
+-- ARGV[1] '1' for those that have ended
+-- ARGV[2] the list begins after this number; '' for its beginning
 -- ARGV[3] how many are listed
 --
--- Reply: {number, JSON, …}. Behind a task that is forgotten there are none that ended: they ended before it.
+-- Reply: {number, JSON, …}. Nothing if ARGV[2] is an ended task that is forgotten: those after it ended before it.
 -- Example: KEYS st:{boards}:tasks st:{boards}:open-tasks  ARGV '' '' '20'  reply {'1', '{…}'}
 
 if #KEYS ~= 2 or #ARGV ~= 3 then return redis.error_reply('ERR tasks.lua: 2 keys, 3 arguments') end

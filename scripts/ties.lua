@@ -1,4 +1,4 @@
--- ties.lua: tells between which ids a member of another shard would stand among the entries of a shard with its score and time.
+-- ties.lua: finds the ids between which a member of another shard would be among a shard's entries with its score and time.
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2…] sorted sets of standings
 -- ARGV[1]  MessagePack of a map:
@@ -7,7 +7,7 @@
 --   member     its id
 --   entries    of each standing: {stored score, time (lib/standing.lua), nil for none} of the member
 --
--- Reply: {'STALE'} | {'OK', of each standing: the id ahead, the id behind}: '' for none. Hidden members count as well
+-- Reply: {'STALE'} | {'OK', of each standing: the id before, the id after}: '' for none. Hidden members count as well
 --
 -- Example: bob, where al and cid have his score and time:
 --   KEYS st:{b:2:0:1} st:{b:2:0:1}:1:s:day:2026-11-21

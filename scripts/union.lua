@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  board
 -- KEYS[2…] as many keys as ARGV, for the time of the call
--- ARGV[1] and on: what export_voters.lua has told of each shard
+-- ARGV[1] and on: the reply of export_voters.lua for each shard
 --
 -- Reply: the number of distinct voters
 -- Example: KEYS st:{b} st:{b}:1:sketch:0 st:{b}:1:sketch:1  ARGV 'HYLL…' 'HYLL…'  reply 3

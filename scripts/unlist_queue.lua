@@ -1,4 +1,4 @@
--- unlist_queue.lua: takes the queue of a shard out of the index of queues, unless it was put in under a later epoch. See put.lua.
+-- unlist_queue.lua: removes the queue of a shard from the index of queues, unless added under a later epoch. See put.lua.
 --
 -- KEYS[1] index: see list_queue.lua
 -- ARGV[1] name, ARGV[2] the last epoch that counts

@@ -1,5 +1,5 @@
--- unneeded.lua: marks data that is to be unlinked once nothing needs it. It is a script, because Redis refuses the plain
--- command when its memory is full, and unlinking data is how memory becomes free.
+-- unneeded.lua: marks data that is to be unlinked once nothing needs it. It is a script because Redis refuses the plain
+-- command when its memory is full, and unlinking data is how memory is freed.
 --
 -- KEYS[1] what is to be unlinked: set
 -- ARGV[1] the data's name

@@ -4,7 +4,7 @@
 -- KEYS[1] board
 -- ARGV[1] the version of its definition that the events are planned for
 --
--- Reply: {'OK'} | {'STALE'} another version is there
+-- Reply: {'OK'} | {'STALE'} another version is stored
 -- Example: KEYS st:{b}  ARGV '1-1'  reply {'OK'}
 
 if #KEYS ~= 1 or #ARGV ~= 1 then return redis.error_reply('ERR use.lua: 1 key, 1 argument') end

@@ -2,8 +2,8 @@
 -- never is: it voids the token of the reservation, and apply.lua refuses an event with a void token.
 --
 -- KEYS[1]  board    head of the shard of the event's member
--- KEYS[2]  record   string: what is remembered of the event, if it was taken; of an event with this id, whose token
---                   stands at the end
+-- KEYS[2]  record   string: what is remembered of an event with this id, if one was taken; it ends with the token of the
+--                   taken one
 -- KEYS[3]  void     string: the mark that voids the token; expires
 --
 -- ARGV[1]  the generation of the board. It may have moved away from the shard: then nothing is applied there any more

@@ -1,9 +1,10 @@
--- waiting.lua: reads the events that wait under an id, but for those of members who are being erased that go with them (forget.lua).
+-- waiting.lua: reads the events that wait under an id, except those about to be removed with their member (forget.lua).
 --
--- KEYS[1] board, KEYS[2] registry, KEYS[3] queue, KEYS[4] ids: see lib/queue.lua; who is being erased lies beside the registry
+-- KEYS[1] board, KEYS[2] registry, from which the key of erasing members follows, KEYS[3] queue, KEYS[4] ids: see
+--         lib/queue.lua
 -- ARGV[1] the id
 --
--- Reply: list of what stands beside the id
+-- Reply: list of the events without their ids, as stored
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids  ARGV 'x1'  reply {event}
 
 if #KEYS ~= 4 or #ARGV ~= 1 then return redis.error_reply('ERR waiting.lua: 4 keys, 1 argument') end

@@ -1,4 +1,4 @@
--- webhook.lua: makes, changes or deletes a webhook, if it is still what the caller saw. With a webhook its deliveries are deleted.
+-- webhook.lua: creates, changes or deletes a webhook, if it is still what the caller saw. Also deletes its deliveries.
 --
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
 -- ARGV[1] name
@@ -8,7 +8,8 @@
 -- ARGV[5] now, ms
 --
 -- Reply: {'OK'} | {'CHANGED'} it is not what the caller saw | {'FULL'} there are too many
--- Example: KEYS st:{boards}:webhooks st:{boards}:webhooks-version st:{boards}:webhooks-due st:{boards}:webhook-deliveries:site …
+-- Example: KEYS st:{boards}:webhooks st:{boards}:webhooks-version st:{boards}:webhooks-due
+--   st:{boards}:webhook-deliveries:site …
 --   ARGV 'site' '' '{…}' '100' '1795305600123'  reply {'OK'}
 
 if #KEYS ~= DELIVERY_KEYS or #ARGV ~= 5 then return redis.error_reply('ERR webhook.lua: 7 keys, 5 arguments') end
@@ -23,7 +24,7 @@ if new == '' then
 else
   redis.call('HSET', WEBHOOKS, name, new)
 end
--- A number that was never there before, also if Redis has gone back to an older copy of its data.
+-- A number that was never used before, even if Redis has gone back to an older copy of its data.
 local time = redis.call('TIME')
 local version = math.max(tonumber(redis.call('GET', VERSION) or 0) + 1, time[1] * 1000000 + time[2])
 redis.call('SET', VERSION, string.format('%.0f', version))

@@ -1,16 +1,15 @@
--- widen_list.lua: finds who else belongs to a list that is kept short and has many hidden members, by a bounded step
--- (lib/hidden.lua).
+-- widen_list.lua: finds, by a bounded step, which members a truncated list with many hidden ones lacks (lib/hidden.lua).
 --
 -- The script walks over all members of the standing with a cursor (lib/cursor.lua). Events go on meanwhile: a member that
--- the cursor misses has just been written, and so is listed. The caller repeats the call until the reply is DONE. Any number
--- of callers may do so at once.
+-- the cursor misses has just been written, and so is listed. The caller repeats the call until the reply is DONE. Several
+-- callers may do so at once.
 --
 -- KEYS[1]  board, or head of the shard; KEYS[2] registry; KEYS[3…] the standing (`layout.width` keys)
 -- ARGV[1]  MessagePack of a map: version, layout (as in apply.lua); count: about how many members one call looks at
 --
 -- Reply: {'STALE'} | {'DONE'} | {'MORE'}
 --
--- Example: a standing of which few are hidden:
+-- Example: a standing with few hidden members:
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:s:day:2026-11-21 st:{b}:1:s:day:2026-11-21:members
 --   ARGV  {version='1-1', layout={…}, count=300}  reply {'DONE'}
 

@@ -1,5 +1,5 @@
--- writable.lua: does nothing, but is declared as a script that writes. So if Redis refuses writes, it refuses this script, and
--- says why.
+-- writable.lua: does nothing, but is declared as a script that writes. So if Redis refuses writes, it refuses this script,
+-- and says why.
 --
 -- KEYS[1] none
 -- ARGV[1] none

@@ -1,8 +1,9 @@
--- write_players.lua: writes what is stored of some members of a league in their home shard, each if it is still what the caller
--- saw, and the lines of their histories in the same step. A member that can't be written holds up no other.
+-- write_players.lua: writes what the home shard of some members of a league stores of them, each if it is still what the
+-- caller saw, and the lines of their histories in the same step. A member that can't be written does not hold up the
+-- others.
 --
 -- KEYS[1] head of the shard; KEYS[2] registry
--- KEYS[3] players: hash, member -> JSON; KEYS[4] played: hash, member -> its newest lines, the newest first (JSON, one a line)
+-- KEYS[3] players: hash, member -> JSON; KEYS[4] played: hash, member -> its latest lines, newest first (JSON, one a line)
 -- ARGV[1] MessagePack of a map:
 --   version  as in apply.lua
 --   lines    how many lines of a history are kept
@@ -16,7 +17,7 @@
 -- Reply: {'STALE'} | {'OK', for each member a list}:
 --   {'OK'} | {'CHANGED'} it is not what the caller saw
 --   {'ERASED', instant}  the seat was not taken after the last erasure of the member, at this instant: a tie key, text
---   {'ERASING'}          something is left of the member, who was erased: remove it (forget.lua)
+--   {'ERASING'}          data of the erased member remains: remove it (forget.lua)
 -- Example: KEYS st:{b:16:3} st:{b:16:3}:1:keys st:{b:16:3}:1:players st:{b:16:3}:1:played
 --   ARGV {version='1-1', lines=500, names={'ann'}, seen={''}, new={'{"tier":0,…}'}, played={''}, taken={4001000000000000}}
 --   reply {'OK', {'OK'}}
@@ -35,7 +36,7 @@ if head[2] then
   erasures = load_erasures(REGISTRY, head[2], names)
 end
 
--- A history with one more line, without those that are too many.
+-- A history with one more line, cut to the number of lines that are kept.
 local function with_line(history, line)
   local text, stop = line .. '\n' .. history, 0
   for _ = 1, args.lines do
@@ -45,7 +46,7 @@ local function with_line(history, line)
   return string.sub(text, 1, stop - 1)
 end
 
--- The players as they are, by their members: one may be written twice.
+-- The stored players by member, since a member may be written twice.
 local stored = {}
 for m, text in ipairs(call('HMGET', PLAYERS, unpack(names))) do stored[names[m]] = text or '' end
 

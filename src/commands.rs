@@ -11,8 +11,7 @@ use crate::config::Command;
 use crate::server;
 use crate::setup;
 
-/// Carries out a command; returns the exit status. It is no `async fn`: what such a function awaits is compiled again in the crate
-/// that calls it.
+/// Carries out a command; returns the exit status. Not an `async fn`: the calling crate would compile again what that awaits.
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
     tokio::runtime::Runtime::new()?.block_on(async {
         match command {
@@ -33,7 +32,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Ends when the process is told to stop.
+/// Ends when the process is signalled to stop.
 fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

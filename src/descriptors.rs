@@ -5,18 +5,18 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::http::listener::RESERVE;
 use crate::webhooks::deliveries::job::ALL_AT_ONCE;
 
-/// What the service needs beside connections of clients and to webhooks: connections to Redis, of which a node of a cluster
-/// and each replica have a few; files, pipes and timers; and connections that are just being closed.
+/// What the service needs in addition to connections of clients and to webhooks: connections to Redis, of which each node
+/// of a cluster and each replica have a few; files, pipes and timers; and connections that are being closed.
 const OWN_NEEDS: u64 = 160;
 /// The most connections, unless another number is configured.
 const CONNECTIONS_DEFAULT_MAX: u64 = 20_000;
 /// The fewest.
 const CONNECTIONS_MIN: u64 = 16;
 
-/// The limit to ask for if it can be raised without end: macOS takes no more.
+/// The limit to request if there is no upper bound: macOS accepts no more.
 const UNLIMITED: u64 = 10_240;
 
-/// Allows the process as many descriptors as it can have; returns how many those are.
+/// Raises the process's limit of descriptors as far as possible; returns the limit.
 pub fn raise_limit() -> u64 {
     let now = getrlimit(Resource::Nofile);
     let possible = now.maximum.unwrap_or(UNLIMITED);
@@ -32,8 +32,7 @@ pub fn raise_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// How many connections of clients there may be with so many descriptors; `configured` is 0 where that is left to the
-/// service.
+/// How many connections of clients there may be with this many descriptors; `configured` is 0 if the service chooses.
 pub fn connections_max(configured: u32, descriptors: u64) -> usize {
     let possible = descriptors
         .saturating_sub(OWN_NEEDS + (RESERVE + ALL_AT_ONCE) as u64)
@@ -53,8 +52,7 @@ pub fn connections_max(configured: u32, descriptors: u64) -> usize {
     usize::try_from(wanted.min(possible)).unwrap_or(usize::MAX)
 }
 
-/// How many of so many connections may be streams; `configured` is 0 where that is left to the service. The others are for
-/// requests.
+/// How many of the connections may be streams; `configured` is 0 if the service chooses. The others are for requests.
 pub fn streams_max(configured: u32, connections: usize) -> usize {
     match usize::try_from(configured).unwrap_or(usize::MAX) {
         0 => connections / 2,

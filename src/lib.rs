@@ -1,7 +1,7 @@
 //! Exact leaderboards and vote rankings over HTTP, on Redis.
 //!
-//! **The one law**: a standing is a pure function of its accepted events, the board's definition, its initial scores, and who
-//! is hidden or erased. Order, retries, batches, instances and restarts never show in it.
+//! **The one law**: a standing is a pure function of its accepted events, the board's definition, its initial scores, and
+//! who is hidden or erased. Order, retries, batches, instances and restarts never show in it.
 //!
 //! The way of an event, and the way of a read, top to bottom:
 //!
@@ -14,9 +14,9 @@
 //! scripts/apply.lua           one atomic step in Redis                  scripts/read.lua
 //! ```
 //!
-//! A module is a room: a capability with its routes, its work and its calls of scripts. Each `mod.rs` begins with what the room
-//! promises. A room uses the shared ones (`domain`, `runtime`, `redis`, `core`, `http`, `access`, `audit`), and of the others
-//! only those that ARCHITECTURE.md names, with all invariants and the tests that hold them.
+//! A module is a room: a capability with its routes, its work and its calls of scripts. Each `mod.rs` begins with what the
+//! room promises. A room uses the shared ones (`domain`, `runtime`, `redis`, `core`, `http`, `access`, `audit`), and of the
+//! others only those that ARCHITECTURE.md names. That page also has all invariants and their tests.
 
 #![recursion_limit = "256"]
 

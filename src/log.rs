@@ -21,14 +21,14 @@ use tracing_subscriber::filter::ParseError;
 use crate::config::LogFormat;
 use crate::runtime::supervise;
 
-/// How much may wait to be written.
+/// How many bytes may wait to be written.
 const WAITING_BYTES_MAX: usize = 1 << 20;
-/// How long the end of the program waits for what is still to be written.
+/// How long the end of the program waits for lines to be written.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(1);
-/// The pause before another try where standard error can't take a line at the moment.
+/// The pause before the next attempt if standard error can't take a line at the moment.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Where lines are put. What waits is written when this is dropped, unless that takes too long.
+/// The log that lines are put into. When it is dropped, waiting lines are written, unless that takes too long.
 #[derive(Debug)]
 pub struct Log(Arc<Buffer>);
 
@@ -42,13 +42,13 @@ struct Buffer {
 struct State {
     waiting: Vec<u8>,
     is_writing: bool,
-    /// How many lines were lost, and how many of them have been told of.
+    /// How many lines were lost, and how many of them have been reported.
     lost: u64,
     told: u64,
 }
 
 impl Log {
-    /// A log that is written to this end by a thread of its own.
+    /// A log that a thread writes to this end.
     pub fn to(end: impl Write + Send + 'static) -> io::Result<Self> {
         let buffer = Arc::new(Buffer::default());
         let written = Arc::clone(&buffer);
@@ -57,17 +57,17 @@ impl Log {
         Ok(Self(buffer))
     }
 
-    /// Puts a line into it, as it is.
+    /// Puts a line into the log, unchanged.
     pub fn line(&self, text: &str) {
         self.0.put(format!("{text}\n").as_bytes());
     }
 
-    /// Has all events of the program written here, and panics too.
+    /// Sends all events of the program to this log, and panics too.
     pub fn record(&self, filter: &str, format: LogFormat) -> Result<(), ParseError> {
         let subscriber = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::try_new(filter)?)
             .with_ansi(io::stderr().is_terminal())
-            // It would print its errors to standard error, and panic where that fails.
+            // It would print its errors to standard error, and panic if that fails.
             .log_internal_errors(false)
             .with_writer(Arc::clone(&self.0));
         match format {
@@ -79,7 +79,7 @@ impl Log {
     }
 }
 
-/// The standard library's hook waits for standard error, and panics again where that fails.
+/// The standard library's hook waits for standard error, and panics again if that fails.
 fn record_panic(panic: &PanicHookInfo<'_>) {
     let message = supervise::message_of(panic.payload());
     let place = panic.location().map(ToString::to_string);
@@ -97,7 +97,7 @@ impl Drop for Log {
 }
 
 impl Write for &Buffer {
-    /// Takes all, or loses all: it never fails, and never waits for the other end.
+    /// Takes everything or loses everything: it never fails, and never waits for the other end.
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         self.put(lines);
         Ok(lines.len())
@@ -119,7 +119,7 @@ impl Buffer {
         }
     }
 
-    /// Waits until all is written, or was lost.
+    /// Waits until everything is written or lost.
     fn flush(&self, time_max: Duration) {
         let end = Instant::now() + time_max;
         let mut state = self.state.lock();
@@ -130,7 +130,7 @@ impl Buffer {
         }
     }
 
-    /// Takes what waits; waits for something.
+    /// Takes what waits; waits until there is something.
     fn take(&self) -> Vec<u8> {
         let mut state = self.state.lock();
         state.is_writing = false;
@@ -142,12 +142,12 @@ impl Buffer {
         std::mem::take(&mut state.waiting)
     }
 
-    /// Writes what is put in, for ever.
+    /// Writes what is put in, forever.
     fn write_to(&self, mut end: impl Write) {
         let mut is_torn = false;
         loop {
             let lines = self.take();
-            // The half of a line that was lost has a line of its own.
+            // Ends a line that was written in part.
             is_torn = is_torn && write_whole(&mut end, b"\n") == 0;
             let count = write_whole(&mut end, &lines);
             let (written, rest) = lines.split_at(count);
@@ -172,7 +172,7 @@ impl State {
     }
 }
 
-/// Writes as much as can be written, and tells how much that was.
+/// Writes as much as possible, and returns how much that was.
 fn write_whole(end: &mut impl Write, lines: &[u8]) -> usize {
     let mut written = 0;
     while written < lines.len() {
@@ -180,7 +180,7 @@ fn write_whole(end: &mut impl Write, lines: &[u8]) -> usize {
             Ok(0) => break,
             Ok(count) => written += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Another program has made the pipe that both write to one that does not wait.
+            // Another program has made the shared pipe non-blocking.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 thread::sleep(RETRY_INTERVAL);
             }
@@ -196,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// An end that does with each write what it is told, and shows what it has got.
+    /// An end whose writes are scripted, and that shows what it has received.
     struct End {
         told: mpsc::Receiver<io::Result<usize>>,
         got: mpsc::Sender<String>,
@@ -206,7 +206,7 @@ mod tests {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let count = self.told.recv().unwrap_or(Ok(usize::MAX))?.min(bytes.len());
             let text = String::from_utf8(bytes[..count].to_vec()).unwrap();
-            // At the end of the test nobody listens.
+            // At the end of the test the receiver is gone.
             let _ = self.got.send(text);
             Ok(count)
         }

@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let log = match Log::to(std::io::stderr()) {
         Ok(log) => log,
         Err(error) => {
-            // Where standard error is closed there is nobody to tell.
+            // If standard error is closed, the message is lost.
             let _ = writeln!(std::io::stderr(), "standings: no thread: {error}");
             return ExitCode::FAILURE;
         }
@@ -49,7 +49,7 @@ fn start(log: &Log) -> Result<ExitCode, Failure> {
             log.line(&format!("standings: {warning}"));
         }
     }
-    // Both HTTP and Redis clients take the process' provider.
+    // Both HTTP and Redis clients use the process-wide provider.
     if rustls::crypto::ring::default_provider()
         .install_default()
         .is_err()

@@ -1,4 +1,4 @@
-//! Runs the service, and ends it without losing what it has accepted.
+//! Runs the service, and stops it without losing what it has accepted.
 
 use std::future::Future;
 use std::pin::pin;
@@ -36,11 +36,11 @@ use crate::setup::Setup;
 use crate::webhooks::sender::Sender;
 use crate::worker;
 
-/// How long requests that were accepted may take once the service is told to stop.
+/// How long accepted requests may take after the service is told to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(25);
-/// How long the start waits for Redis before it serves, not ready, without it.
+/// How long the start waits for Redis. After that the service runs without it, but is not ready.
 const FIRST_CONTACT_TIME_MAX: Duration = Duration::from_secs(3);
-/// The pause between two tries to reach Redis at the start.
+/// The pause between two attempts to reach Redis at the start.
 const CONTACT_INTERVAL: Duration = Duration::from_millis(100);
 /// How often histograms are folded.
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ const LATENCY_BUCKETS: [f64; 12] = [
 /// Why the service could not run.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// The settings don't go together.
+    /// The settings can't be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The private server could not be started.
@@ -61,7 +61,7 @@ pub enum ServerError {
     /// The store can't be set up.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The address can't be served on.
+    /// The address can't be bound.
     #[error("can't serve on {address}: {cause}")]
     Listen {
         /// The address.
@@ -72,7 +72,7 @@ pub enum ServerError {
     /// Metrics can't be recorded.
     #[error("metrics can't be recorded: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
-    /// A task that the service can't do without has ended, and can't be begun again.
+    /// A task that the service needs has ended, and can't be restarted.
     #[error("{0} has ended, by a fault of this program")]
     Ended(&'static str),
 }
@@ -98,7 +98,7 @@ pub async fn serve(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<()
     served
 }
 
-/// Raises the limit of file descriptors, and says how many connections that allows.
+/// Raises the limit of file descriptors, and returns how many connections that allows.
 fn limits(args: &ServeArgs) -> Limits {
     Limits {
         connections: descriptors::connections_max(args.max_connections, descriptors::raise_limit()),
@@ -172,7 +172,7 @@ async fn serve_on(
     ended.map_or(Ok(()), |task| Err(ServerError::Ended(task)))
 }
 
-/// The Redis server to work on: the private one, if it runs.
+/// The address of the Redis server to use: that of the private one, if it runs.
 fn address_of(args: &ServeArgs, embedded: Option<&EmbeddedServer>) -> Result<Address, ConfigError> {
     if let Some(server) = embedded {
         return Ok(Address::Socket(server.socket().to_owned()));
@@ -199,11 +199,11 @@ fn stream_limits(args: &ServeArgs, limits: Limits) -> StreamLimits {
     }
 }
 
-/// Waits for a server that was told to end, up to [`DRAIN_TIME_MAX`].
+/// Waits for a server that was told to stop, up to [`DRAIN_TIME_MAX`].
 async fn drain(serving: JoinHandle<()>) {
     let is_over = async {
         if !serving.is_finished() {
-            // How it ended makes no difference any more.
+            // How it ended no longer matters.
             let _ = serving.await;
         }
     };
@@ -212,13 +212,13 @@ async fn drain(serving: JoinHandle<()>) {
     }
 }
 
-/// Returns when nobody would start the private server again.
+/// Returns when nothing would restart the private server any more.
 async fn watcher_ended(server: Option<&EmbeddedServer>) {
     let Some(server) = server else {
         return std::future::pending().await;
     };
     let mut state = server.watch_state();
-    // A closed channel says so too.
+    // A closed channel means the same.
     let _ = state.wait_for(|state| *state == ServerState::Stopped).await;
 }
 
@@ -228,7 +228,7 @@ fn connect(address: &Address, args: &ServeArgs) -> Result<Store, StoreError> {
     Ok(store.with_audit_retention(args.audit_retention()))
 }
 
-/// Sets the service up, with the topic that is the queue, if one is, and begins what every instance does.
+/// Creates the service, with the topic that is the queue, if there is one, and starts what every instance does.
 async fn begin(
     store: Store,
     args: &ServeArgs,
@@ -270,7 +270,7 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
     Ok(())
 }
 
-/// Answers those who watch over a worker, and nobody else.
+/// Serves the monitoring routes of a worker, and nothing else.
 fn tell_watchers(
     listener: TcpListener,
     args: &ServeArgs,
@@ -297,7 +297,7 @@ fn tell_watchers(
     listener::serve(listener, routers, limits, CancellationToken::new())
 }
 
-/// Background loops that are told to stop together.
+/// Background loops that are stopped together.
 #[derive(Default)]
 struct Loops {
     running: JoinSet<()>,
@@ -340,7 +340,7 @@ impl Loops {
         }
     }
 
-    /// Takes records of a topic of Kafka, if one is the queue.
+    /// Consumes a topic of Kafka, if one is the queue.
     fn consume(&mut self, service: &Service) {
         if let Some(log) = queue::of(&service.engine).log.clone() {
             let engine = Arc::clone(&service.engine);
@@ -370,8 +370,7 @@ async fn start_embedded(args: &ServeArgs) -> Result<Option<EmbeddedServer>, Serv
     Ok(Some(server))
 }
 
-/// Loads the scripts, the boards and the time, if Redis can be reached at once. Fails if it can't be used: to wait would
-/// not help.
+/// Loads the scripts, the boards and the time, if Redis can be reached at once. Fails if waiting would not help.
 async fn first_contact(service: &Service) -> Result<(), StoreError> {
     let mut last = None;
     let contact = async {

@@ -1,4 +1,4 @@
-//! Puts a service together: its settings, and what rooms do on occasions of the core.
+//! Creates a service: its settings, and what rooms do on occasions of the core.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use crate::webhooks::sender::Sender;
 
 /// What each room does on occasions of the core.
 pub static HOOKS: Hooks = Hooks {
-    // Moderation: standing orders hold for boards that are created later, too.
+    // Moderation: standing orders also apply to boards that are created later.
     has_orders: |store| Box::pin(async { Ok(orders::store::has_any(store).await?) }),
     carry_out_orders: |engine, board| Box::pin(orders::work::carry_out_orders(engine, board)),
-    // Queue: queues of a board may be missing in their index.
+    // Queue: queues of a board may be missing from their index.
     plan_work: |engine, id| queue::of(engine).queues.plan(id),
-    // Periods: results go by who is hidden.
+    // Periods: results depend on which members are hidden.
     begin_moderation: |engine, board, shard| {
         Box::pin(revisions::work::begin_moderation(engine, board, shard))
     },
@@ -39,7 +39,7 @@ pub static HOOKS: Hooks = Hooks {
     close_shards: |engine, id, until| {
         Box::pin(barriers::work::close_for_erasure(engine, id, until))
     },
-    // Periods: a seat is taken once the last period is turned over.
+    // Periods: a seat is taken once the last period has been turned over.
     help_closing: |engine, id| Box::pin(closings::work::help(engine, id)),
     close_league_until: |engine, id, until| {
         Box::pin(turning::close_league_until(engine, id, until))
@@ -47,7 +47,7 @@ pub static HOOKS: Hooks = Hooks {
     turn_seat: |engine, id, member| Box::pin(turning::turn_seat(engine, id, member)),
 };
 
-/// What a service is set up with.
+/// The settings of a service.
 #[derive(Debug, Default)]
 pub struct Setup {
     /// What sends messages to webhooks.
@@ -61,7 +61,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Puts the service together; nothing is read or written yet.
+    /// Creates the service; nothing is read or written yet.
     pub fn service(self, store: Store, clock: Clock) -> Arc<Service> {
         let mut engine = Engine::new(store, clock, &HOOKS);
         engine.presence = Presence::new(self.part);

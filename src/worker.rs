@@ -1,5 +1,5 @@
 //! What each job does, and the background loops. A loop only sleeps and runs one job. All jobs may run on any number of
-//! instances at once, and may be stopped half-way.
+//! instances at once, and may be stopped at any time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use crate::runtime::throttle;
 use crate::webhooks::deliveries;
 use crate::webhooks::outbox::job::Outboxes;
 
-/// Does all that is due of a job once.
+/// Does everything that is due of a job once.
 pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
     match kind {
         JobKind::Clock => clock::follow(engine).await,
@@ -64,17 +64,17 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
     }
 }
 
-/// The longest pause after failures; they double the interval up to it.
+/// The longest pause after failures, which double the interval up to it.
 fn pause_max(kind: JobKind) -> Duration {
     Duration::from_millis(match kind {
-        // Keys that can't be confirmed open nothing, replicas whose bound is not registered answer nothing, and queued events are
-        // waited for.
+        // Unconfirmed keys give no access, replicas without a registered bound serve no reads, and callers wait for queued
+        // events.
         JobKind::ApiKeys | JobKind::Staleness | JobKind::Queues => 500,
         _ => 10_000,
     })
 }
 
-/// Sleeps before the next run, or until there is something to do.
+/// Sleeps until the next run, or until there is something to do.
 async fn sleep(kind: JobKind, engine: &Engine, pause: Duration) {
     let slept = tokio::time::sleep(pause);
     match kind {
@@ -86,7 +86,7 @@ async fn sleep(kind: JobKind, engine: &Engine, pause: Duration) {
     }
 }
 
-/// Runs a job again and again until it is told to stop, less often while it fails.
+/// Runs a job repeatedly until it is told to stop, less often while it fails.
 pub async fn repeat(kind: JobKind, service: Arc<Service>, cancelled: CancellationToken) {
     let mut pause = kind.interval();
     loop {

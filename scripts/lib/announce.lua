@@ -1,9 +1,9 @@
--- lib/announce.lua: tells all instances that something has changed, which they hear by news.lua.
+-- lib/announce.lua: announces to all instances that something has changed; they learn it through news.lua.
 --
--- Four keys go with each kind of thing that is announced: the ids of all that are there, all under score 0; ids by the
--- sequence number of their last change; the last sequence number; the epoch of these numbers. They begin anew where the epoch
--- is lost, and where the changes are forgotten, since too many of them are of things that were deleted. In a new epoch every
--- instance reads all.
+-- Each kind of thing that is announced has four keys: the ids of all that exist, all under score 0; ids by the sequence
+-- number of their last change; the last sequence number; the epoch of these numbers. The numbers begin again if the epoch
+-- is lost, and if the changes are forgotten because too many of them are of deleted things. In a new epoch every instance
+-- reads everything.
 
 local DELETED_MAX = 10000
 

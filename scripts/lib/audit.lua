@@ -1,9 +1,9 @@
 -- lib/audit.lua: drops the oldest lines of the audit log, and keeps count of its bytes.
 --
--- A line is an entry of a stream (`json`, `by`, `boards`, `members`) and, once the request was answered, its outcome: a field
--- of a hash, under the id of the entry.
+-- A line is an entry of a stream (`json`, `by`, `boards`, `members`) and, once the request was answered, its outcome: a
+-- field of a hash, under the id of the entry.
 
--- What a line takes beside its texts, about.
+-- About how many bytes a line takes in addition to its texts.
 local LINE_BYTES = 200
 
 -- How many bytes an entry of the stream takes.

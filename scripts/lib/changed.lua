@@ -1,15 +1,14 @@
--- lib/changed.lua: how often that has changed what reads of a shard show.
+-- lib/changed.lua: how often what reads of a shard show has changed.
 --
--- The field `changed` of the head is `number history`. The number grows by 1 with each call that changes a standing, or who is
--- shown. The history is that of the server which wrote it: the first 12 digits of its replication id. A server gets another
--- one when it is started or promoted, and within one history there is one order of writes. So no two contents ever have the
--- same field: after a loss of data the number may come again, but then the history is another one. A replica has the field
--- of its primary, since it is data; and a slot that moves takes it along.
+-- The field `changed` of the head is `number history`. The number grows by 1 with each call that changes a standing, or
+-- which members are shown. The history is that of the server that wrote it: the first 12 digits of its replication id. A
+-- server gets a new one when it is started or promoted, and within one history writes have one order. So two different
+-- contents never have the same field: after a loss of data the number may repeat, but under another history. A replica has
+-- the field of its primary, since it is data; and a slot that moves takes it along.
 --
 -- KEYS[1] of every script that changes a standing is the head of the shard.
 
--- The field as this call has left it; nil if the call has changed nothing yet. And as the call has found it (false: absent), nil if it
--- has not looked.
+-- The field after this call, nil if the call has changed nothing yet; and before it (false: absent; nil: not read).
 local changed, changed_before
 
 -- Notes that this call changes what reads show.

@@ -1,8 +1,8 @@
 -- lib/check.lua: what the steps of `standings check` have in common.
 -- Uses: lib/changed.lua, lib/standing.lua, lib/derived.lua
 --
--- A step compares and mends in one script. So it takes no change for a contradiction, and mends nothing that has come right
--- by itself. Each difference that it finds is a list: its code, 1 if it was mended, otherwise 0, and what is stored on each
+-- A step compares and repairs in one script. So it never mistakes a change for a contradiction, nor repairs what is
+-- consistent again. Each difference is a list: its code, 1 if it was repaired, otherwise 0, and what is stored on each
 -- side, as text ('' for nothing).
 
 local differences = {}
@@ -35,7 +35,7 @@ local function readable_entries(state)
   return entries
 end
 
--- A stored number as text, whatever it is.
+-- A stored number as text, even if it is none.
 local function shown(number)
   if not number then return '' end
   if number ~= math.floor(number) or math.abs(number) > SCORE_MAX then

@@ -1,14 +1,14 @@
--- lib/cursor.lua: walks over keys that stay right when another process of Redis takes over.
+-- lib/cursor.lua: walks over keys that stay correct when another process of Redis takes over.
 -- Uses: lib/process.lua
 --
--- A cursor of Redis says how far a walk has come through the buckets of a table. Each process of Redis puts the same
--- entries into other buckets. In another process (Redis was restarted, a replica has taken over, the slot has moved) the
--- cursor would leave entries out. So a cursor is stored with the id of its process, and in another process the walk begins
--- anew.
+-- A cursor of Redis says how far a walk has come through the buckets of a hash table. Each process of Redis puts the same
+-- entries into different buckets, so in another process (Redis was restarted, a replica has taken over, the slot has moved)
+-- the cursor would skip entries. So a cursor is stored with the id of its process, and in another process the walk starts
+-- over.
 
--- Reads a part of what a key holds, by HSCAN, SSCAN or ZSCAN, or, with nil as the key, a part of the server's keys, by
--- SCAN; returns it and the cursor of the next part. With a pattern only what matches the pattern. A walk begins with the
--- cursor '0', and has ended when it gets this cursor back. It meets every entry that exists all the time at least once.
+-- Reads some entries of a key by HSCAN, SSCAN or ZSCAN, or, with nil as the key, some of the server's keys by SCAN; returns
+-- them and the next cursor. With a pattern only what matches it. A walk begins with the cursor '0', and ends when this
+-- cursor is returned. It meets every entry that exists all the time at least once.
 local function scan_on(command, key, cursor, count, pattern)
   local process = process_id()
   local place, of_process = string.match(cursor, '^(%d+)@(%x*)$')

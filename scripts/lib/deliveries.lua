@@ -1,12 +1,12 @@
--- lib/deliveries.lua: the deliveries of a webhook, and when something is to be done for it.
+-- lib/deliveries.lua: the deliveries of a webhook, and when there is work to do for it.
 --
 -- Scripts of webhooks have the same seven keys:
 -- KEYS[1] webhooks: hash, name -> webhook, JSON (src/domain/webhook.rs)
--- KEYS[2] version: another number after each change of a webhook
+-- KEYS[2] version: differs after each change of a webhook
 -- KEYS[3] due: sorted set, names of webhooks by the ms at which a delivery is due, or has been kept for long enough
 -- KEYS[4] deliveries of this webhook: hash, id of the message -> delivery, JSON (src/domain/delivery.rs)
--- KEYS[5], KEYS[6], KEYS[7] its deliveries that are pending, dead, delivered: sorted sets, ids by the ms at which they are due,
---         or became so
+-- KEYS[5], KEYS[6], KEYS[7] its deliveries that are pending, dead, delivered: sorted sets, ids by the ms at which they are
+--         due, or got that status
 
 local DELIVERY_KEYS, KEPT_MS, DEAD_MAX, DELIVERED_MAX = 7, 30 * 86400000, 10000, 1000
 
@@ -16,7 +16,7 @@ local function list_of(status)
     or error('invariant: a delivery is pending, dead or delivered')
 end
 
--- Drops a bounded number of deliveries that are too many, or that were kept for long enough.
+-- Drops a bounded number of deliveries that are beyond `count_max`, or were kept for long enough.
 local function trim(list, count_max, now)
   local surplus = redis.call('ZCARD', list) - count_max
   local oldest = redis.call('ZRANGE', list, 0, 99, 'WITHSCORES')
@@ -30,7 +30,7 @@ local function trim(list, count_max, now)
   redis.call('HDEL', KEYS[4], unpack(dropped))
 end
 
--- Notes when something is to be done for a webhook next. One that is disabled keeps its pending deliveries, and gets none.
+-- Notes when there is work to do for a webhook next. A disabled one keeps its pending deliveries, but gets none.
 local function refresh_due(name, now)
   trim(KEYS[6], DEAD_MAX, now)
   trim(KEYS[7], DELIVERED_MAX, now)

@@ -2,25 +2,26 @@
 -- Uses: lib/keys.lua, lib/capture.lua, lib/hides.lua
 -- Loader: load_hides
 --
--- An *erasure* has a number, which is a stamp, and an instant. All that was written of the member before is taken for absent
--- from then on; forget.lua removes it in bounded steps. What comes in later begins from nothing. Two keys of a shard tell it:
---   erased    hash: name of the member -> its last erasure. The name is a keyed hash of the member's id, since the shard is
---             to forget the id. '>I7I7I4B': number; instant, as a tie key of `ties: first`; how often what follows has
---             changed; 1 if the member has had data since; and then the hide of the member as lib/hides.lua stores it, or
---             nothing. The number 0 is for a member that was never erased here: the line has nothing but a hide, which
---             somebody has ordered for all boards before the member was erased (keep_hides.lua)
---   erasing   hash: member of whom something may be left -> cursor of the walk over the registry, or before it how far the walks over
---             the queue and the dead letters have come (forget.lua); and, if its lines in final
---             standings stay, their tag, their salt (lib/nameless.lua), and the barrier of the shard when the member was erased
---             ('' for none), each behind a space: lines stay of periods that were closed by then
--- The field `erased` of the head has the key of the names, and so has the line of `erased` without a name. Where the field is
--- absent nobody was ever erased, and no script looks further.
+-- An *erasure* has a number, which is a stamp, and an instant. Everything that was written of the member before counts as
+-- absent from then on; forget.lua removes it in bounded steps. Later data starts from nothing. A shard has two keys for
+-- this:
+--   erased    hash: name of the member -> its last erasure. The name is a keyed hash of the member's id, since the shard
+--             has to forget the id. '>I7I7I4B': number; instant, as a tie key of `ties: first`; how often the remaining
+--             fields have changed; 1 if the member has had data since; and then the hide of the member as lib/hides.lua
+--             stores it, or nothing. The number 0 is for a member that was never erased here: the line has nothing but a
+--             hide, ordered for all boards before the member was erased (keep_hides.lua)
+--   erasing   hash: member whose data may remain -> cursor of the walk over the registry, or before that how far the walks
+--             over the queue and the dead letters have come (forget.lua); and, if its lines in final standings stay, their
+--             tag, their salt (lib/nameless.lua), and the barrier of the shard when the member was erased ('' for none),
+--             each after a space: lines stay of periods that were closed by then
+-- The field `erased` of the head has the key for the names, and so has the line of `erased` without a name. If the field is
+-- absent, no member was ever erased, and no script looks further.
 --
--- While something of a member may be left, the journal has the member as hidden, so that no read shows it. No script writes
--- anything of it: who wants to brings the removal to its end first.
+-- While data of a member may remain, the journal has the member as hidden, so that no read shows it. No script writes
+-- anything of it: callers that want to complete the removal first.
 --
--- A hide outlives an erasure. Until the member has data again, each hide of it lies with the erasure, also one that comes
--- meanwhile.
+-- A hide outlives an erasure. Until the member has data again, its hide is stored with the erasure, even one that is
+-- ordered meanwhile.
 
 local STORED_FORM, STORED_BYTES = '>I7I7I4B', 19
 
@@ -36,7 +37,7 @@ local function unpack_erasure(stored)
   }
 end
 
--- Gives a shard the key of the names.
+-- Gives a shard the key for the names.
 local function begin_erasures(head, registry, key)
   local erased = beside_registry(registry, KIND_ERASED)
   redis.call('HSET', head, 'erased', key)
@@ -54,20 +55,20 @@ local function store_erasure(registry, erasure)
   capture(KIND_ERASED, key, erasure.name)
 end
 
--- Sets the hide that lies with an erasure, '' for none.
+-- Sets the hide that is stored with an erasure, '' for none.
 local function keep_hide(registry, erasure, hide)
   erasure.hide, erasure.changes = hide, erasure.changes + 1
   store_erasure(registry, erasure)
 end
 
--- Whether of two lines of one member this is the later one.
+-- Whether of two lines of one member this one is the later.
 local function is_later_line(erasure, other)
   if erasure.number ~= other.number then return erasure.number > other.number end
   return erasure.changes > other.changes
 end
 
--- The erasures of the members among these who were erased, by their numbers, with `name` and `is_pending`: whether something
--- of the member may be left. `key`: the field `erased` of the head.
+-- The erasures of those of these members that were erased, by their numbers, with `name` and `is_pending`: whether data of
+-- the member may remain. `key`: the field `erased` of the head.
 local function load_erasures(registry, key, names)
   local hashed, found, members, ids = {}, {}, {}, {}
   for m, id in ipairs(names) do hashed[m] = erased_name(key, id) end

@@ -1,10 +1,10 @@
--- lib/follow.lua: keeping the hidden list of a standing right when its entries change (lib/hidden.lua).
+-- lib/follow.lua: keeps the hidden list of a standing correct when entries change (lib/hidden.lua).
 -- Uses: lib/standing.lua, lib/hidden.lua
 -- Loader: load_hides
 --
--- For each member with a line in the journal `flush` takes the old entry out of the list, and puts the new one in if the
--- member is hidden. So a list that is behind the journal may have an entry too early. It never has one that its member does
--- not have any more, since a member that was brought back keeps its line until no list is behind that line.
+-- For each member with a line in the journal, `flush` removes the old entry from the list, and adds the new one if the
+-- member is hidden. So a list that is behind the journal may have an entry too early. It never has an entry that its member
+-- no longer has, since a member that was brought back keeps its line until no list is behind that line.
 
 local function is_hide(number)
   return number and number % 2 == 1
@@ -30,7 +30,7 @@ local function keep_with(standing, ...)
   for _, key in ipairs({...}) do call('PEXPIREAT', key, number_text(expires)) end
 end
 
--- Adds the scores, if there are any, to the sum of the hidden ones, or takes them off (-1).
+-- Adds scores, if there are any, to the sum of the hidden ones, or subtracts them (-1).
 local function add_hidden(hidden, scores, sign)
   for _, score in ipairs(scores) do
     if score then
@@ -61,7 +61,7 @@ local function add_entries(standing, hidden, members, scores)
   if was_empty then keep_with(standing, hidden.list) end
 end
 
--- Notes which of these scores (the keys of a table) only hidden members bear.
+-- Notes which of these scores (the keys of a table) only hidden members have.
 local function follow_scores(standing, hidden, scores)
   local added = 0
   for score in pairs(scores) do
@@ -77,7 +77,7 @@ local function follow_scores(standing, hidden, scores)
   hidden.distinct = call('ZCARD', hidden.scores)
 end
 
--- Begins a list anew, which follows the journal up to this line.
+-- Begins a list from scratch, which then follows the journal up to this line.
 local function begin_list(standing, number)
   local hidden = hidden_of(standing)
   call('UNLINK', hidden.list, hidden.scores)
@@ -92,8 +92,8 @@ local function store_list(standing)
   if is_new then keep_with(standing, hidden.state) end
 end
 
--- Changes a list: members of the sorted set that are gone; members that are added, with their scores; and the scores whose
--- bearers may have changed.
+-- Changes a list: members of the sorted set that were removed; members that were added, with their scores; and the scores
+-- whose members may have changed.
 local function change_list(standing, gone, added, scores, touched)
   local hidden = hidden_of(standing)
   local was_empty = hidden.count == 0
@@ -111,7 +111,7 @@ local function set_exact(standing, exact)
   if call('HSET', hidden.state, 'exact', number_text(exact)) > 0 then keep_with(standing, hidden.state) end
 end
 
--- How many entries a list keeps that is kept short. What is behind is about to be removed.
+-- How many entries a truncated list keeps. Entries after these are about to be removed.
 bound_of = function(standing)
   local hidden = hidden_of(standing)
   local bound = standing.layout.keep + 2 * hidden.count
@@ -136,7 +136,7 @@ note_lost = function(standing, member)
   end
 end
 
--- What `flush` calls: each change is {member, old score, old time, score, time}.
+-- Called by `flush`. Each change is {member, old score, old time, score, time}.
 follow_changes = function(standing, changes, is_new)
   if is_new then begin_list(standing, hides.number) end
   if not hidden_of(standing).number then return end

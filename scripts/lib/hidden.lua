@@ -1,21 +1,21 @@
--- lib/hidden.lua: the hidden list of a standing: the entries of its hidden members, which reads leave out.
+-- lib/hidden.lua: the hidden list of a standing: the entries of its hidden members, which reads skip.
 -- Uses: lib/keys.lua, lib/standing.lua
 -- Loader: load_hides
 --
--- A hide changes no standing (lib/hides.lua). So that a read can count the hidden members ahead of an entry, a standing has
--- beside its own keys:
---   list     sorted set: the entries of hidden members, as they stand in the standing's own; with `keep`, also of those who
---            are behind the last that is listed
---   scores   if `dense`: sorted set of the distinct scores that only hidden members bear
---   state    hash: number: up to which line of the journal the list follows it; count, distinct: how many entries the list
---            and the scores have, so that a missing key is noticed; high, low: the sum of the hidden scores, if `summed`;
---            exact, walk, wide: see below
--- They are made when a read first needs them, by hidden_list.lua, which then follows the journal line by line. A read takes a
--- list only if it has followed the journal to its end. In between `flush` keeps the list right (lib/follow.lua).
+-- A hide changes no standing (lib/hides.lua). So that a read can count the hidden members before an entry, a standing has
+-- in addition to its own keys:
+--   list     sorted set: the entries of hidden members, as they are in the standing's own; with `keep`, also those of
+--            members after the last listed one
+--   scores   if `dense`: sorted set of the distinct scores that only hidden members have
+--   state    hash: number: the line of the journal up to which the list is current; count, distinct: how many entries the
+--            list and the scores have, so that a missing key is noticed; high, low: the sum of the hidden scores, if
+--            `summed`; exact, walk, wide: see below
+-- They are made by hidden_list.lua when a read first needs them; after that it follows the journal line by line. A read
+-- uses a list only if it has followed the journal to its end. In between, `flush` keeps the list correct (lib/follow.lua).
 --
--- A list that is kept short (`keep`) has a spare, so that hidden members can be left out of it. Each of them raises how many
--- entries it keeps by two, but it takes a walk over all members to find who else belongs to it (widen_list.lua). The first
--- `exact` entries (as many as `keep`, if the state says nothing) are surely the best. All are if all members are listed.
+-- A truncated list (`keep`) has a spare, so that hidden members can be left out of it. Each of them raises the number of
+-- entries to keep by two, but it takes a walk over all members to find out which others belong to it (widen_list.lua). The
+-- first `exact` entries (`keep` of them, if the state says nothing) are surely the best. All are if all members are listed.
 -- If too few of these are visible, the standing can't be shown. `walk` is the cursor of such a walk, and `wide` how many
 -- entries are exact when it has ended.
 --
@@ -24,8 +24,8 @@
 -- standing.hidden = {list, scores, state (keys), number (nil: there is no list), count, distinct, high, low, exact, walk,
 --                    wide}
 
--- Where members of the shard were hidden; `number` is that of the last line, as text. Only a script that writes needs the
--- registry. A read that began before later lines may go by an earlier line, `enough`.
+-- Called if members of the shard were hidden; `number` is that of the last line, as text. Only a script that writes needs
+-- the registry. A read that began before the latest lines may go by an earlier line, `enough`.
 local function open_hides(number, registry, enough)
   hides = {number = tonumber(number), enough = enough or tonumber(number), registry = registry, marks = {}}
   hides.journal = registry and beside_registry(registry, KIND_HIDE_JOURNAL)
@@ -46,20 +46,20 @@ local function hidden_of(standing)
   return hidden
 end
 
--- How many entries of a list that is kept short are surely the best.
+-- How many entries of a truncated list are surely the best.
 local function exact_of(standing, hidden)
   local listed = call('ZCARD', standing.zset)
   return listed == count_members(standing) and listed or math.min(hidden.exact, listed)
 end
 
--- The rank in the sorted set of the entry with this index in a hidden list; nil if it is behind the last that is listed.
+-- The rank in the sorted set of the entry with this index in a hidden list; nil if it is after the last listed one.
 local function rank_of_hidden(standing, hidden, index)
   local rank = call('ZRANK', standing.zset, call('ZRANGE', hidden.list, index, index)[1])
   invariant(rank or standing.layout.keep > 0, 'a hidden entry is in its sorted set')
   return rank
 end
 
--- How many hidden entries are ahead of the entry with this rank in the sorted set.
+-- How many hidden entries are before the entry with this rank in the sorted set.
 local function hidden_before_rank(standing, hidden, rank)
   return first_without(0, hidden.count, function(index)
     local own = rank_of_hidden(standing, hidden, index)
@@ -67,7 +67,7 @@ local function hidden_before_rank(standing, hidden, rank)
   end)
 end
 
--- How many hidden entries are ahead of the visible one at this position.
+-- How many hidden entries are before the visible one at this position.
 local function hidden_before(standing, hidden, position)
   return first_without(0, hidden.count, function(index)
     local own = rank_of_hidden(standing, hidden, index)
@@ -75,13 +75,13 @@ local function hidden_before(standing, hidden, position)
   end)
 end
 
--- How many entries of a list that is kept short are surely the best, and visible.
+-- How many entries of a truncated list are surely the best, and visible.
 local function visible_exact_of(standing, hidden)
   local exact = exact_of(standing, hidden)
   return exact - hidden_before_rank(standing, hidden, exact)
 end
 
--- Whether a list that is kept short has used up half of its spare, and more of its members are to be found.
+-- Whether a truncated list has used up half of its spare, so that more of its members have to be found.
 local function is_list_narrow(standing, hidden)
   local keep, shown = standing.layout.keep, standing.layout.shown
   local enough = shown + (keep - shown) / 2
@@ -89,14 +89,13 @@ local function is_list_narrow(standing, hidden)
   return exact_of(standing, hidden) < count_members(standing) and visible_exact_of(standing, hidden) < enough
 end
 
--- Whether the keys of a hidden list are all there.
+-- Whether no key of a hidden list is missing.
 local function is_list_whole(hidden)
   return hidden.number and call('ZCARD', hidden.list) == hidden.count
     and (hidden.distinct == 0 or call('ZCARD', hidden.scores) == hidden.distinct)
 end
 
--- Whether a standing's hidden list can be believed: it is whole, and has followed the journal far enough; or the standing has
--- no members.
+-- Whether a standing's hidden list can be trusted: it is whole and far enough in the journal, or there are no members.
 local function is_list_current(standing)
   local hidden = hidden_of(standing)
   if hidden.number then return hidden.number >= hides.enough and is_list_whole(hidden) end

@@ -1,21 +1,21 @@
--- lib/hides.lua: changing who is hidden in a shard.
+-- lib/hides.lua: changes which members are hidden in a shard.
 -- Uses: lib/keys.lua, lib/capture.lua, lib/changed.lua
 -- Loader: load_hides
 --
--- A hide changes no standing. A shard says in three keys who is hidden, and reads leave these members out
+-- A hide changes no standing. A shard stores in three keys which members are hidden, and reads skip these members
 -- (lib/hidden.lua):
 --   hides    hash: member -> MessagePack of a map: id (of the hide), reason, by (who has hidden it), since, until (ms
---            since the epoch; not there: for ever)
+--            since the epoch; absent: permanently)
 --   hidden   sorted set: the same members, all under score 0, so in the order of their bytes
 --   journal  sorted set: member -> the number of its last line, which is odd if that was a hide, and even if the member was
 --            brought back
 -- Two fields of the head go with them:
---   hides        the number of the last line. Where it is absent nobody was ever hidden, and no script looks further
+--   hides        the number of the last line. If it is absent, no member was ever hidden, and no script looks further
 --   hides_from   up to this number the journal may lack members that were brought back
 
--- So many lines may the journal have beyond twice the hidden members.
+-- How many lines the journal may have beyond twice the hidden members.
 local JOURNAL_SPARE = 4096
--- How many lines one call looks at to shorten it.
+-- How many lines one call looks at to shorten the journal.
 local PRUNED_AT_ONCE = 64
 
 -- The keys of the hides of the shard with this head and registry.
@@ -26,13 +26,13 @@ local function hides_of(head, registry)
   }
 end
 
--- Whether a hide has ended at this instant (ms): it holds until somebody takes it away.
+-- Whether a hide has ended at this instant (ms). It holds until it is removed.
 local function has_ended(hide, now)
   return hide['until'] and hide['until'] <= now
 end
 
--- Forgets some members that were brought back long ago, if the journal has become long. By then these lines are noted where results
--- are revised by them (src/engine/revisions.rs).
+-- Forgets some members that were brought back long ago, if the journal is long. By then these lines are noted where results
+-- are revised by them (src/periods/revisions/work.rs).
 local function prune_journal(hides)
   local length, hidden = redis.call('ZCARD', hides.journal), redis.call('ZCARD', hides.hidden)
   if length <= 2 * hidden + JOURNAL_SPARE then return end
@@ -45,7 +45,7 @@ local function prune_journal(hides)
   redis.call('HSET', hides.head, 'hides_from', oldest[#oldest])
 end
 
--- Writes a line of the journal: from now on the hidden list of every standing is behind.
+-- Writes a line of the journal: from then on the hidden list of every standing is behind.
 local function write_line(hides, member, is_hidden)
   note_change()
   local number = (redis.call('HGET', hides.head, 'hides') or 0) + 1
@@ -57,15 +57,14 @@ local function write_line(hides, member, is_hidden)
   prune_journal(hides)
 end
 
--- Takes the line of a member out of the journal, who was hidden and has no hide. All hidden lists are begun anew.
+-- Removes the journal's line of a member that was hidden and has no hide. All hidden lists are built from scratch.
 local function forget_in_journal(hides, member)
   write_line(hides, member, false)
   redis.call('ZREM', hides.journal, member)
   redis.call('HSET', hides.head, 'hides_from', (redis.call('HGET', hides.head, 'hides')))
 end
 
--- Sets the hide of a member as it is stored, or takes it away (nil). Whether the member is hidden may not change with it:
--- then the journal gets no line.
+-- Stores the hide of a member, or removes it (nil). If that does not change whether it is hidden, no line is written.
 local function set_hide(hides, member, packed)
   capture(KIND_HIDES, hides.lines, member)
   if packed then

@@ -1,21 +1,23 @@
--- lib/intake.lua: what a shard knows of the log, whose records go into its queue.
+-- lib/intake.lua: what a shard knows of the log whose records go into its queue.
 -- Loader: load_intake
 -- Uses: lib/queue.lua
 --
 -- The hash `intake`, with a partition as its text, `events/3`:
---   <partition>         the next offset: all records of the shard that lie before it are in its queue, or were
---   former:<partition>  MessagePack of a list of {sharding, {next offset of each of its shards, -1: none}}, the oldest first: the same as
---                       former shards knew it when the board moved away from them. It goes when the shard has come so far by itself
---   ends                MessagePack of a map, partition -> offset: what the closing waits for whose barrier the field `queue:ends` of the
---                       head has. A partition goes when the shard has come so far, and the field with the last one
+--   <partition>         the next offset: all earlier records of the shard are, or were, in its queue
+--   former:<partition>  MessagePack of a list of {sharding, {next offset of each of its shards, -1: none}}, oldest first:
+--                       the offsets of former shards when the board moved away from them. Deleted when the shard has
+--                       reached them
+--   ends                MessagePack of a map, partition -> offset: what the closing whose barrier is in the field
+--                       `queue:ends` of the head waits for. A partition is removed when the shard has reached its offset,
+--                       and the field with the last one
 
--- Notes the last entry of the queue: what was in the log before a closing stands up to it.
+-- Notes the last entry of the queue: up to it are the records that were in the log before a closing.
 local function note_mark(head, queue)
   local mark = last_entry(queue)
   if mark then redis.call('HSET', head, 'queue:mark', mark) else redis.call('HDEL', head, 'queue:mark') end
 end
 
--- Notes what a closing waits for, whose barrier stands: `ends`, partition -> offset.
+-- Notes what a closing waits for after raising the barrier: `ends`, partition -> offset.
 local function await_ends(head, registry, queue, intake, barrier, ends)
   local names, waiting = {}, {}
   for partition in pairs(ends) do names[#names + 1] = partition end
@@ -35,7 +37,7 @@ local function await_ends(head, registry, queue, intake, barrier, ends)
   end
 end
 
--- Takes note that the shard has come up to an offset of a partition. `ends`: the field, or nil.
+-- Notes that the shard has reached an offset of a partition. `ends`: the field, or nil.
 local function reach_end(head, queue, intake, partition, offset, ends)
   local waiting = ends and cmsgpack.unpack(ends)
   if not waiting or not waiting[partition] or offset < waiting[partition] then return end

@@ -1,5 +1,5 @@
--- lib/keys.lua: the keys that scripts derive from others. All other keys they are given, or find where they were noted.
--- src/store/keys.rs has the form of every key; the constants KIND_… come from src/store/kinds.rs.
+-- lib/keys.lua: the keys that scripts derive from others. All other keys are given to them, or were noted.
+-- src/redis/keys.rs has the form of every key; the constants KIND_… come from src/redis/kinds.rs.
 
 -- The hash of the members of the standing with this sorted set, where its layout has one.
 local function members_of(zset)
@@ -15,23 +15,23 @@ local function keys_of_zset(zset, layout)
   }
 end
 
--- The voters of a member in a period, beside those of the period.
+-- The voters of a member in a period, derived from those of the period.
 local function voters_of_member(voters, id)
   return voters .. SEPARATOR .. id
 end
 
--- The key of a kind that a shard has one of, by the shard's registry.
+-- The key of a kind of which a shard has one, derived from the shard's registry.
 local function beside_registry(registry, kind)
   return string.sub(registry, 1, -1 - #KIND_REGISTRY) .. kind
 end
 
--- The index of the reward lines that have this key, by the shard's registry.
+-- The index of the reward lines with this key, derived from the shard's registry.
 local function index_of_rewards(registry, lines)
   local prefix = beside_registry(registry, '')
   return prefix .. KIND_REWARD_INDEX .. string.sub(lines, #prefix + #KIND_REWARDS + 1)
 end
 
--- The hidden list of the standing with this sorted set, the scores that only hidden members bear, and their state.
+-- The hidden list of the standing with this sorted set, the scores that only hidden members have, and their state.
 local function hidden_keys_of(zset)
   return {zset .. ':' .. KIND_HIDDEN_LIST, zset .. ':' .. KIND_HIDDEN_SCORES, zset .. ':' .. KIND_HIDDEN_STATE}
 end

@@ -1,12 +1,12 @@
--- lib/members.lua: walking over the members of a standing, part by part.
+-- lib/members.lua: walks over the members of a standing, part by part.
 -- Uses: lib/cursor.lua
 
--- Whether an id is that of a line which has outlived its member (lib/nameless.lua).
+-- Whether an id is that of a line of an erased member (lib/nameless.lua).
 local function is_nameless(id)
   return string.find(id, NAMELESS, 1, true) ~= nil
 end
 
--- About `count` of the fields of a hash from the cursor on, and the next cursor.
+-- About `count` fields of a hash from the cursor on, and the next cursor.
 local function scan_fields(key, cursor, count)
   local flat, next_cursor = scan_on('HSCAN', key, cursor, count)
   local fields = {}
@@ -14,7 +14,7 @@ local function scan_fields(key, cursor, count)
   return fields, next_cursor
 end
 
--- About `count` members from the cursor on, as three lists side by side: ids, scores and times; the next cursor; and the list
+-- About `count` members from the cursor on, as three parallel lists: ids, scores and times; the next cursor; and the list
 -- of their data, nil unless the layout has it. If there is a hash it is read, because that takes half the time.
 local function scan_members(standing, cursor, count)
   local ids, scores, times = {}, {}, {}

@@ -1,7 +1,7 @@
--- lib/merge.lua: what an event makes of an entry that its member has.
+-- lib/merge.lua: how an event changes the entry of its member.
 -- Uses: lib/standing.lua
 
--- The new score and time of a listed member that gets this amount. `update`: see apply.lua.
+-- The new score and time of a listed member after this amount. `update`: see apply.lua.
 local function merge(layout, update, score, time, amount, at)
   if update == 'sum' then return score + amount, latest(layout, time, at) end
   local better
@@ -20,8 +20,8 @@ local function merge(layout, update, score, time, amount, at)
   return score, time
 end
 
--- The data of a listed member with this new score and time, after an event: that of whichever has given it both, the event or
--- the entry before; of both the greater.
+-- The data of a listed member with this new score and time after an event: from the event or the entry before, whichever
+-- gave it both; if both did, the greater.
 local function merge_data(standing, m, score, time, amount, at, data, is_sum)
   local by_event = time == at and (is_sum or score == amount)
   local by_entry = time == standing.time[m] and (is_sum or score == standing.score[m])

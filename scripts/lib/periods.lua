@@ -1,12 +1,12 @@
--- lib/periods.lua: which periods have data: for each unit an index of their keys, a sorted set whose scores are all zero, so
--- that it has the order of time.
+-- lib/periods.lua: which periods have data: for each unit an index of their keys, a sorted set whose scores are all zero,
+-- so that it is ordered by time.
 -- Uses: lib/keys.lua
 -- Loader: load_periods
 --
--- A period is noted with the first entry of its standing, and stays noted until some time after that is gone. So who reads the
--- index looks whether the standing is there.
+-- A period is noted with the first entry of its standing, and stays noted until some time after that is deleted. So readers
+-- of the index check that the standing exists.
 
--- The index that a standing is noted in, and the key of its period; nil for a standing that is not one of a unit.
+-- The index in which a standing is noted, and the key of its period; nil if it belongs to no unit.
 local function index_of(registry, zset)
   local prefix = beside_registry(registry, '')
   local series, period = string.match(string.sub(zset, #prefix + 1), '^' .. KIND_STANDING .. ':(%l+@?%d*):(.+)$')
@@ -19,8 +19,8 @@ local function zset_of_period(index, period)
   return prefix .. KIND_STANDING .. series .. ':' .. period
 end
 
--- Notes the period of a standing that has entries. Of the oldest that are noted it forgets two whose standings are gone: so the
--- index does not grow for ever.
+-- Notes the period of a standing that has entries. It forgets up to two of the oldest whose standings no longer exist, so
+-- that the index does not grow without bound.
 local function note_period(registry, zset)
   local index, period = index_of(registry, zset)
   if not index or redis.call('ZADD', index, 0, period) == 0 then return end

@@ -1,4 +1,4 @@
--- lib/pseudonyms.lua: forgets whom pseudonyms of the audit log stand for.
+-- lib/pseudonyms.lua: forgets which members pseudonyms of the audit log stand for.
 
 local function forget(pseudonyms, members, seen, forgotten)
   if #forgotten == 0 then return end

@@ -2,7 +2,7 @@
 -- Loader: load_queue
 -- Uses: lib/queue.lua
 
--- Begins to put events with these ids, for which a queue has so many bytes of room.
+-- Begins to put events with these ids into a queue that has `room` bytes left.
 local function begin_putting(queue, ids, of_events, room)
   local putting = {queue = queue, ids = ids, room = room, bytes = 0, entries_of = {}, written = {}}
   for index, text in ipairs(redis.call('HMGET', ids, unpack(of_events))) do
@@ -11,20 +11,20 @@ local function begin_putting(queue, ids, of_events, room)
   return putting
 end
 
--- What stands in the queue beside the id of an event, if this event is there, that as a list, and `late`.
+-- The queued event with this id and content, as stored, as a list, and its `late`; nil if there is none.
 local function known_event(putting, id, event)
   local entries = putting.entries_of[id]
   if entries then return select(2, entry_with(putting.queue, entries, fingerprint_of(event))) end
 end
 
--- Has the hash of ids be written for an id, with the entries that it has by now.
+-- Marks an id whose field in the hash of ids has to be written, with the entries that it has by now.
 local function write_id(putting, id)
   local written = putting.written
   local count = #written
   written[count + 1], written[count + 2] = id, putting.entries_of[id]
 end
 
--- Puts an event that is not there, and returns whether there was room for it. `late`: the field of one out of the log, or nil.
+-- Puts an event that is not there, and returns whether there was room for it. `late`: its field if from the log.
 local function put_event(putting, id, event, late)
   local bytes = putting.bytes + bytes_of_entry(id, event)
   if bytes > putting.room then return false end
@@ -41,14 +41,14 @@ local function put_event(putting, id, event, late)
   return true
 end
 
--- Writes down what was put, beside the stream. `used`: the field of the head, `remember`: see put.lua.
+-- Writes what was put, except for the stream. `used`: the field of the head; `remember`: see put.lua.
 local function end_putting(putting, head, registry, state, used, version, remember)
   local written = putting.written
   if #written > 0 then redis.call('HSET', putting.ids, unpack(written)) end
   if putting.bytes == 0 then return end
   redis.call('HINCRBY', state, 'bytes', putting.bytes)
   if used ~= version then redis.call('HSET', head, 'used', version) end
-  -- The records of the ids; hardly any is there.
+  -- The records of the ids; few exist.
   local records, RECORDS = {}, beside_registry(registry, KIND_EVENT_ID .. ':')
   for place = 1, #written, 2 do records[#records + 1] = RECORDS .. written[place] end
   if redis.call('EXISTS', unpack(records)) > 0 then

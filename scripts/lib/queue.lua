@@ -1,18 +1,18 @@
 -- lib/queue.lua: the queue of a shard, in which events wait to be applied.
 -- Loader: load_queue
 --
--- Three keys say what waits, and only scripts that change all of them together change one:
---   queue   stream: an entry for each event, with the fields `id` and `event`: the event's id, and what else there is of it, MessagePack
---           of an array: its fingerprint is the first, its member the second, the instant that it counts for the fifth
---           (src/domain/queued.rs). A third field, `late`, has an event out of the log: the barrier of the closing behind whose ends it
---           was appended (take.lua), ms since the epoch; 0: of none
---   ids     hash: id of an event -> its entries, with blanks between: exactly those in the stream. There is more than one if events
---           with different contents bear one id
---   state   hash: bytes (of all entries), indexed ('1': the index of queues has this one), epoch (how often it was taken out)
--- The head of the shard has the field `queue:open` while the index has the queue. Without it nothing waits, so whoever has read the head
--- anyway need not look.
+-- Three keys hold what waits; a script that changes one of them changes all:
+--   queue   stream: an entry for each event, with the fields `id` and `event`: the event's id, and the rest of it, a
+--           MessagePack array: its fingerprint is first, its member second, the instant that it counts for fifth
+--           (src/domain/queued.rs). An event from the log has a third field, `late`: the barrier of the closing after whose
+--           ends it was appended (take.lua), ms since the epoch; 0: of none
+--   ids     hash: id of an event -> its entries, separated by spaces: exactly those in the stream. There are several if
+--           events with different content share an id
+--   state   hash: bytes (of all entries), indexed ('1': the index of queues has this one), epoch (how often it was removed)
+-- The head of the shard has the field `queue:open` while the index has the queue. Without it nothing waits, so scripts that
+-- have read the head need not look.
 
--- How many bytes count for an entry: about what it takes. Its id stands in the stream and in the hash.
+-- How many bytes an entry counts for: about what it takes. Its id is in the stream and in the hash.
 local function bytes_of_entry(id, event)
   return #event + 2 * #id + QUEUE_ENTRY_BYTES
 end
@@ -24,7 +24,7 @@ local function fields_by_name(found, first)
   return by_name
 end
 
--- What there is of an event beside its id, as a list; nil if it can't be read: somebody may have damaged it, or a newer release have written it.
+-- An event without its id, as a list; nil if it can't be read: it may be damaged, or written by a newer release.
 local function read_event(event)
   local is_readable, parts = pcall(cmsgpack.unpack, event or '')
   return is_readable and type(parts) == 'table' and parts or nil
@@ -46,14 +46,15 @@ local function member_of(event)
   return type(parts[2]) == 'string' and parts[2] or ''
 end
 
--- Up to which entry goes what these members have in the queue and among the dead letters, who are being erased; false for others.
+-- For members that are being erased, the last entry of the queue whose event the erasure removes, there or among the dead
+-- letters; false for others.
 local function erasing_marks(registry, members)
   local marks = redis.call('HMGET', beside_registry(registry, KIND_ERASING), unpack(members))
   for index, cursor in ipairs(marks) do marks[index] = cursor and string.match(cursor, '^%a+/%S+/(%S+)') or false end
   return marks
 end
 
--- Whether an entry of a stream stands before another one, or is it.
+-- Whether an entry of a stream is not after another one.
 local function is_up_to(entry, other)
   local ms, number = string.match(entry, '^(%d+)-(%d+)$')
   local other_ms, other_number = string.match(other, '^(%d+)-(%d+)$')
@@ -67,20 +68,20 @@ local function first_entry(queue)
   return found and found[1]
 end
 
--- An entry behind all that a queue has ever had, which is made and removed again; nil if it never had one. (XINFO would tell the last
--- one. But whether a user may call it can't be asked for by its name alone.)
+-- An entry after all that a queue has ever had, which is made and removed again; nil if it never had one. (XINFO would
+-- return the last one. But whether a user may call it can't be checked by its name alone.)
 local function last_entry(queue)
   local entry = redis.call('XADD', queue, 'NOMKSTREAM', '*', 'id', '')
   if entry then redis.call('XDEL', queue, entry) end
   return entry or nil
 end
 
--- Whether a text of the hash of ids, or nil, names an entry.
+-- Whether a value of the hash of ids, or nil, names an entry.
 local function names_entry(text, entry)
   return text == entry or text and string.find(' ' .. text .. ' ', ' ' .. entry .. ' ', 1, true) ~= nil
 end
 
--- A text of the hash of ids without an entry.
+-- A value of the hash of ids without an entry.
 local function without_entry(text, entry)
   if text == entry then return '' end
   local others = {}
@@ -90,8 +91,8 @@ local function without_entry(text, entry)
   return table.concat(others, ' ')
 end
 
--- Lets a queue get entries, and returns how many bytes it has; or nil and its epoch, if the index may not name it (put.lua). `listed_under`:
--- the epoch under which the caller has put it into the index.
+-- Opens a queue for entries, and returns how many bytes it has; or nil and its epoch, if the index may not name it
+-- (put.lua). `listed_under`: the epoch under which the caller has put it into the index.
 local function open_queue(head, registry, queue, ids, state, listed_under)
   local stored = redis.call('HMGET', state, 'indexed', 'epoch', 'bytes')
   if stored[1] ~= '1' then
@@ -104,19 +105,19 @@ local function open_queue(head, registry, queue, ids, state, listed_under)
   return tonumber(stored[3] or 0)
 end
 
--- The entry with this content among those that a text of the hash of ids, or nil, names, what stands there beside the id, that as a
--- list, and `late` (0: it is not); nil if there is none.
+-- Of the entries that a value of the hash of ids, or nil, names, the one with this content: the entry, its event as stored,
+-- as a list, and `late` (0: it is not); nil if there is none.
 local function entry_with(queue, text, fingerprint)
   for entry in string.gmatch(text or '', '%S+') do
     local found = redis.call('XRANGE', queue, entry, entry)[1]
-    -- Somebody may have removed an entry by hand, or damaged it: it is equal to none.
+    -- An entry may have been removed by hand, or damaged: it equals none.
     local event, late = found and found[2][4], found and found[2][6]
     local parts = read_event(event)
     if parts and parts[1] == fingerprint then return entry, event, parts, tonumber(late or 0) end
   end
 end
 
--- Removes entries, which are {entry, id = of its event, bytes}; all of them are in the stream.
+-- Removes entries, each {entry, id = of its event, bytes}; all of them are in the stream.
 local function leave_queue(queue, ids, state, entries)
   local names, of_events, bytes = {}, {}, 0
   for index, removed in ipairs(entries) do

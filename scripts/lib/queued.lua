@@ -1,22 +1,22 @@
--- lib/queued.lua: events of apply.lua that come out of the queue of their shard, or that wait there as well.
+-- lib/queued.lua: events of apply.lua that come from the queue of their shard, or that also wait there.
 -- Uses: lib/keys.lua, lib/queue.lua
 -- Loader: load_queue
 --
--- An event that comes out of the queue is carried out only while it is in the queue, and under the number that the lease of the queue has
--- now. It is compared with `final_until`, not with the barrier: what was queued before a closing counts, unless that waits no longer
--- (close_shard.lua); what is late for a closing is compared with the barrier of that. If it is taken, or is a duplicate, it leaves the queue
--- in the same step. So does the same event, under the same id, in the queue of the shard when another one is taken or is a duplicate that
--- does not come out of it: the queued one may wait until the id is forgotten. While others wait under an id, with another content, it is
--- remembered for as long as they may wait.
+-- An event from the queue is carried out only while it is in the queue, and under the present number of the queue's lease.
+-- It is compared with `final_until`, not with the barrier: what was queued before a closing counts, unless the closing no
+-- longer waits (close_shard.lua); what is late for a closing is compared with the barrier of that. If it is taken, or is a
+-- duplicate, it leaves the queue in the same step. If an event that does not come from the queue is taken or is a
+-- duplicate, the queued event with the same id and content leaves, too: otherwise it might wait until the id is forgotten.
+-- While others with other content wait under an id, the id is remembered for as long as they may wait.
 
--- Returns the way of an event of a call: {carry_out = what carries out the event with this number, leave = what has those leave the
--- queue that were taken, remembered_longer = the keys of ids under which others wait}. `queue`: see apply.lua; nil if no event comes out of
--- it. `events`: the columns and the functions of apply.lua.
+-- Returns how the events of a call are handled: {carry_out = carries out the event with this number, leave = removes events
+-- that were taken from the queue, remembered_longer = the keys of ids under which others wait}. `queue`: see apply.lua; nil
+-- if no event comes from it. `events`: the columns and the functions of apply.lua.
 local function open_queued(head, registry, queue, events)
   local ids, keys, records = events.ids, KEYS, events.records
   local stream, index, state =
     beside_registry(registry, KIND_QUEUE), beside_registry(registry, KIND_QUEUE_IDS), beside_registry(registry, KIND_QUEUE_STATE)
-  -- Keys that are only written: if one is of another type, the call breaks off here.
+  -- Keys that are only written: if one is of another type, the call aborts here.
   call('XLEN', stream)
   call('HLEN', state)
   local stored, leaving, remembered_longer = call('HMGET', head, 'queue:number', 'final_until'), {}, {}
@@ -51,7 +51,7 @@ local function open_queued(head, registry, queue, events)
     local id, barrier = event_ids[e], barrier_of_queued(queue.lates[e])
     if queue.leases[e] ~= lease or not names_entry(entries_of[id], entry) then
       local known = events.recognise(e, barrier)
-      -- The same call once more: it was repeated on the way.
+      -- A repetition of the call that took the event, made below the caller.
       return type(known) == 'string' and known or {GONE}
     end
     local answer = events.carry_out(e, barrier)
@@ -63,7 +63,7 @@ local function open_queued(head, registry, queue, events)
     local id = event_ids[e]
     local entry, event, parts, late = entry_with(stream, entries_of[id], events.fingerprints[e])
     if not entry then return events.carry_out(e, events.barrier) end
-    -- What waits has been taken into the queue before the barrier rose. See src/domain/queued.rs.
+    -- What waits was taken into the queue before the barrier rose. See src/domain/queued.rs.
     local at, queued_at = parts[5], parts[6]
     local is_as_queued = events.time_of(e) == at + TIE_KEY_OF_EPOCH or records[keys[ids[e]]]
     local answer = is_as_queued and events.carry_out(e, barrier_of_queued(late))

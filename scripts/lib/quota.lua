@@ -1,24 +1,22 @@
--- lib/quota.lua: counting what events take of a board's quotas.
+-- lib/quota.lua: counts what events take from a board's quotas.
 -- Uses: lib/standing.lua
 --
--- A quota has one pool or more: its `max`, and its extra allowances. An event takes from the first of its pools
--- that has enough left. A pool has one key for each voter, member, … that is counted separately. The key holds what
--- was taken:
+-- A quota has one or more pools: its `max`, and its extra allowances. An event takes from the first of its pools that has
+-- enough left. A pool has one key for each voter, member, … that is counted separately. The key holds what was taken:
 --   of a period, or in total   string: the sum
---   of a sliding window        sorted set, the log: ms since the epoch -> `ms:n:amount`, n telling apart those of one
---                              millisecond, on boards of several shards by a token; what can't matter any more is dropped
---
+--   of a sliding window        sorted set, the log: ms since the epoch -> `ms:n:amount`, where n tells those of one
+--                              millisecond apart (on boards of several shards a token); obsolete entries are dropped
 -- rules = list of {log = length of the sliding window in ms, 0: none; keep = ms for which a log is kept;
 --                  is_points: whether amounts other than 1 are counted; allowances = list, one for each pool}
--- The uses of an event are one list. Each use takes three numbers and one for each pool of its quota: index in `rules`; amount;
--- expires (ms since the epoch, 0: never); key indexes of the pools, 0: not one of the event's.
+-- The uses of an event are one list. Each use takes three numbers and one for each pool of its quota: index in `rules`;
+-- amount; expires (ms since the epoch, 0: never); key indexes of the pools, 0: not one of the event's.
 --
--- Opens the counts of the uses of some events, and returns the functions that work on them. It is called only if they are
--- needed, because making them costs a twentieth of the smallest call.
+-- Opens the counts of the uses of some events, and returns the functions that work on them. Called only if they are needed,
+-- because making them costs a twentieth of the smallest call.
 local function open_counts(rules, uses_of_events)
-  -- By pool: what was taken of a sum; how many entries a log has.
+  -- By pool: what was taken, for a sum; how many entries it has, for a log.
   local counts = {}
-  -- What has changed: when a sum expires; the rule of a log.
+  -- What has changed: for a sum, when it expires; for a log, its rule.
   local changed_sums, changed_logs = {}, {}
 
   -- Iterates over the uses of an event: where each begins, and its rule.
@@ -27,7 +25,7 @@ local function open_counts(rules, uses_of_events)
     if uses[place] then return place, rules[uses[place]] end
   end
 
-  -- Loads the counts of many events. A key of another type breaks the call off here.
+  -- Loads the counts of many events. A key of another type aborts the call here.
   local function load_counts()
     local keys = {}
     for _, uses in ipairs(uses_of_events) do
@@ -59,12 +57,12 @@ local function open_counts(rules, uses_of_events)
     return instants, amounts
   end
 
-  -- The state of a log for an event at `instant`: how much the fullest stretch of the window's length that contains
-  -- `instant` holds, and the instants and amounts around it.
+  -- The state of a log for an event at `instant`: how much the fullest window that contains `instant` holds, and the
+  -- instants and amounts around it.
   local function look_up_log(rule, key, instant)
     local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
     local instants, amounts = log_entries(key, from, to)
-    -- The fullest stretch begins with an entry, or with `instant`.
+    -- The fullest window begins with an entry, or with `instant`.
     local fullest, last, sum = 0, 0, 0
     for first = 1, #instants + 1 do
       local begin = math.min(instants[first] or instant, instant)
@@ -79,8 +77,8 @@ local function open_counts(rules, uses_of_events)
     return fullest, instants, amounts
   end
 
-  -- The same for a log of events. It counts, because the log may hold many. The fullest stretch ends with `instant`, or
-  -- with one of the few entries behind it.
+  -- Like `look_up_log`, for a log of events. It counts, because the log may hold many. The fullest window ends with
+  -- `instant`, or with one of the few entries after it.
   local function count_log(rule, key, instant)
     local function count_until(last)
       return call('ZCOUNT', key, '(' .. number_text(last - rule.log), number_text(last))
@@ -96,14 +94,14 @@ local function open_counts(rules, uses_of_events)
     return count(rule, key, instant)
   end
 
-  -- When a log of events takes one more event.
+  -- When a log of events has room for one more event.
   local function count_frees(rule, key, allowance, instant)
     local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
     local last = call('ZRANGE', key, to, from, 'BYSCORE', 'REV', 'LIMIT', allowance - 1, 1, 'WITHSCORES')[2]
     return last and tonumber(last) + rule.log or 0
   end
 
-  -- When a log takes an amount, if nothing else comes in; 0: at once, or never.
+  -- When a log has room for an amount, if nothing else comes in; 0: at once, or never.
   local function log_frees(rule, key, allowance, amount, instant, instants, amounts)
     if not rule.is_points then return count_frees(rule, key, allowance, instant) end
     local left = amount
@@ -114,9 +112,9 @@ local function open_counts(rules, uses_of_events)
     return 0
   end
 
-  -- Whether a log takes an amount at `instant`; if not, also when it does.
+  -- Whether a log takes an amount at `instant`; if not, also when it will.
   local function log_takes(rule, key, allowance, amount, instant)
-    -- No stretch holds more events than the log, nor than all stretches that contain `instant`.
+    -- No window holds more events than the log, nor than all windows that contain `instant`.
     if not rule.is_points and counts[key] + amount <= allowance then return true end
     local from, to = '(' .. number_text(instant - rule.log), '(' .. number_text(instant + rule.log)
     if not rule.is_points and call('ZCOUNT', key, from, to) + amount <= allowance then return true end
@@ -125,7 +123,7 @@ local function open_counts(rules, uses_of_events)
     return false, log_frees(rule, key, allowance, amount, instant, instants, amounts)
   end
 
-  -- What was taken of a use's pools together, and what they allow. A pool whose allowance was lowered is full.
+  -- What was taken from a use's pools together, and what they allow. A pool whose allowance was lowered is full.
   local function taken_of_use(uses, place, instant)
     local rule, taken, allowed = rules[uses[place]], 0, 0
     for pool, allowance in ipairs(rule.allowances) do
@@ -138,7 +136,7 @@ local function open_counts(rules, uses_of_events)
     return taken, allowed
   end
 
-  -- What remains of each use, once they have taken their amounts, as text.
+  -- What remains of each use after taking its amount, as text.
   local function remaining_of(uses, instant)
     local remaining = {}
     for place in next_use, uses do
@@ -148,14 +146,14 @@ local function open_counts(rules, uses_of_events)
     return remaining
   end
 
-  -- Why the use at `place` is refused, which frees then: {quota, when it frees, what was taken, what is allowed, what it would take}.
+  -- Why the use at `place` is refused: {quota, `frees`: when it frees, what was taken, is allowed, would be taken}.
   local function shortage_of(uses, place, frees, instant)
     local taken, allowed = taken_of_use(uses, place, instant)
     return {uses[place], number_text(frees), number_text(taken), number_text(allowed), number_text(uses[place + 1])}
   end
 
-  -- The pool that the use at `place` takes from; or nil and when it frees (0: unknown). `reserving` has the pools with open
-  -- reservations: if one of those has too little left, the answer is not known yet, and the result is nil and nil.
+  -- The pool that the use at `place` takes from; or nil and when it frees (0: unknown). `reserving`: the pools with open
+  -- reservations. If one of those has too little left, the outcome is not known yet, and the result is nil and nil.
   local function choose_pool(rule, uses, place, instant, reserving)
     local amount, frees = uses[place + 1], 0
     for pool, allowance in ipairs(rule.allowances) do
@@ -171,11 +169,11 @@ local function open_counts(rules, uses_of_events)
     return nil, frees
   end
 
-  -- The pools that the uses of an event take from, in their order. All events use one list.
+  -- The pools that the uses of an event take from, in their order. One list, reused for all events.
   local chosen = {}
 
-  -- For each use the pool that it takes from; or nil, and the place of the use that a quota refuses, and when that frees (0: unknown,
-  -- nil: not known yet).
+  -- For each use the pool that it takes from; or nil, and the place of the use that a quota refuses, and when that frees
+  -- (0: unknown, nil: not known yet).
   local function choose_pools(uses, instant, reserving)
     local count = 0
     for place, rule in next_use, uses do
@@ -187,13 +185,13 @@ local function open_counts(rules, uses_of_events)
     return chosen
   end
 
-  -- The entry of an event in a log. `name` tells it apart from others of the same millisecond.
+  -- The entry of an event in a log. `name` distinguishes it from others of the same millisecond.
   local function log_entry(instant, name, amount)
     return number_text(instant) .. ':' .. name .. ':' .. number_text(amount)
   end
 
-  -- Adds an event to a log: under its name if it has one, otherwise under a number. The entries of one millisecond are always more than
-  -- the greatest number among them, so that their count is a new one.
+  -- Adds an event to a log: under its name if it has one, otherwise under a number. The entries of one millisecond always
+  -- outnumber the greatest number among them, so their count is a new number.
   local function add_to_log(rule, key, instant, amount, name)
     local at = number_text(instant)
     if call('ZADD', key, at, log_entry(instant, name or 0, amount)) == 0 and not name then
@@ -202,7 +200,7 @@ local function open_counts(rules, uses_of_events)
     counts[key], changed_logs[key] = counts[key] + 1, rule
   end
 
-  -- Takes from the chosen pools: from logs at once, from sums in memory. An event whose entries may be removed again has a name.
+  -- Takes from the chosen pools: from logs at once, from sums in memory. An event that may be undone has a name.
   local function take_from(pools, uses, instant, name)
     local count = 0
     for place, rule in next_use, uses do

@@ -1,8 +1,8 @@
--- lib/ranks.lua: the ranks that are told with an event.
+-- lib/ranks.lua: the ranks that are reported with an event.
 -- Uses: lib/standing.lua, lib/hidden.lua, lib/visible.lua
 -- Loader: load_visible
 
--- The rank of a member in a standing, as it is stored; 0 if it is not listed, hidden, or behind the last that is listed.
+-- The rank of a member in a standing, as it is stored; 0 if it is not listed, hidden, or after the last listed one.
 local function rank_of(standing, m, ranking)
   local score, keep = standing.score[m], standing.layout.keep
   if not score then return 0 end
@@ -14,7 +14,7 @@ local function rank_of(standing, m, ranking)
   return ranking == 'ordinal' and position + 1 or count_ahead(standing, ranking, text) + 1
 end
 
--- The code of a window that is to be reported, and can't be shown before more is known of the hidden members.
+-- The code of a window that is to be reported but can't be shown until its hidden list is up to date.
 local function unseen_of(targets)
   for _, target in ipairs(targets) do
     local standing = target.standing
@@ -22,7 +22,7 @@ local function unseen_of(targets)
   end
 end
 
--- Ranks, and those before, as they stand in a record.
+-- Ranks, and those before, as a record has them.
 local function pack_ranks(ranks, old_ranks)
   local packed = {}
   for index, rank in ipairs(ranks) do packed[index] = struct.pack(RANKS_FORM, rank, old_ranks[index]) end

@@ -1,7 +1,7 @@
--- lib/record.lua: what is remembered of an event that was taken: its record. src/store/protocol.rs has the layout.
+-- lib/record.lua: the record of an event that was taken. src/redis/protocol.rs has the layout.
 
--- The record that is being made: the fields of its reports, their number, and whether a score among them is wide. All records use one
--- list.
+-- The record that is being made: the fields of its reports, their number, and whether one of their scores is wide. One
+-- list, reused for all records.
 local fields, field_count, has_wide, report_fields = {}, 0, false, 2
 -- The forms of records by how many fields their reports have.
 local narrow_forms, wide_forms = {}, {}
@@ -10,7 +10,7 @@ local function is_wide(score)
   return score > NARROW_MAX or score < -NARROW_MAX - 1
 end
 
--- Adds what a standing shows of the event. Where scores are sums, the score before follows from the amount.
+-- Adds what a standing shows of the event. If scores are sums, the score before follows from the amount.
 local function report(code, score, old_score, is_sum)
   fields[field_count + 1], fields[field_count + 2] = old_score and code + LISTED_BEFORE or code, score
   has_wide = has_wide or is_wide(score)
@@ -21,7 +21,7 @@ local function report(code, score, old_score, is_sum)
   field_count = field_count + report_fields
 end
 
--- The record of an event with its reports; the next one begins without any.
+-- The record of an event with its reports; the next record begins without any.
 local function make_record(fingerprint, at, flags)
   local forms, count = has_wide and wide_forms or narrow_forms, field_count
   local form = forms[count]

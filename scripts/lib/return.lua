@@ -1,9 +1,9 @@
--- lib/return.lua: giving erased members their hides back.
+-- lib/return.lua: gives erased members their hides back.
 -- Uses: lib/hides.lua, lib/erasures.lua, lib/hidden.lua
 -- Loader: load_hides
 
--- Notes that an erased member has data again, and gives it the hide back that lies with its erasure, if the hide has not ended
--- (`now`: ms). From then on the script follows the hide in what it writes.
+-- Notes that an erased member has data again, and gives it back the hide that is stored with its erasure, if the hide has
+-- not ended (`now`: ms). From then on the script honours the hide in what it writes.
 local function return_hide(head, registry, erasure, member, now)
   if erasure.has_data then return end
   local hide = erasure.hide

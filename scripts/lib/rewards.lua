@@ -4,8 +4,9 @@
 -- Two keys of a period:
 --   lines   hash: member -> its reward line, MessagePack of {walk, entries}. `walk`: the number of the last walk that has
 --           decided on it. entries = list of
---             {rule: index of the rule, from 0; rank, score (as it is shown, scaled): of the member when it had won last;
---              state: 'open' | 'claimed' | 'revoked': it was claimed, and is not won any more | 'lost': the same, not claimed;
+--             {rule: index of the rule, from 0; rank, score (as it is shown, scaled): of the member when it last won;
+--              state: 'open' | 'claimed' | 'revoked': it was claimed, and is no longer won | 'lost': no longer won, not
+--              claimed;
 --              revision: the last revision of the result that has decided on it; before: its state before that revision;
 --              log: list of {revision, change}, each 'gained' | 'lost' | 'revoked' | 'restored';
 --              claim: once it was claimed, {by, at (ms), rank: of the member at that time}}
@@ -13,9 +14,9 @@
 --             'l', rule (2 digits), rank (15 digits), member       an entry that the list shows: any but a lost one
 --             'c', revision (15 digits), rule (2 digits), member   a change
 --
--- A *walk* decides for all members whether they win: hand_out.lua for those who do, and then take_back.lua for all others. One
--- caller at a time has the lease of the board's rewards and walks, and a shard refuses what comes under an earlier lease
--- (`rewards_lease` of the head). A walk may be begun anew under the same revision, because an entry is decided by its state
+-- A *walk* decides for all members whether they win: hand_out.lua for those that do, and then take_back.lua for all others.
+-- One caller at a time has the lease of the board's rewards and walks, and a shard refuses calls under an earlier lease
+-- (`rewards_lease` of the head). A walk may be repeated under the same revision, because an entry is decided by its state
 -- before that revision.
 
 local AFTER = {
@@ -24,14 +25,14 @@ local AFTER = {
 }
 local CHANGES = {open = 'gained', claimed = 'restored', revoked = 'revoked', lost = 'lost'}
 
--- The rewards of a period whose lines have this key.
+-- The rewards of a period, by the key of its lines.
 local function rewards_of(registry, lines)
   return {registry = registry, lines = lines, index = index_of_rewards(registry, lines)}
 end
 
--- The rewards of a period for a caller who walks: its keys are the head, the registry and the lines, and its arguments name the
--- version and the lease. From now on earlier leases are refused. Returns nil and the reply if the version is another one,
--- or if a later lease is known.
+-- The rewards of a period for a caller that walks. `keys`: the head, the registry and the lines; `args` name the version
+-- and the lease. From then on earlier leases are refused. Returns nil and the reply if the version is another one, or if a
+-- later lease is known.
 local function hold_rewards(keys, args)
   local head = redis.call('HMGET', keys[1], 'version', 'moving', 'rewards_lease')
   if head[1] ~= args.version or tonumber(head[3] or 0) > args.lease then return nil, {'STALE'} end
@@ -65,12 +66,12 @@ local function names_of_line(member, line)
   return names
 end
 
--- The rule and the member of a name in the index, that of an entry.
+-- The rule and the member that an index name of an entry is made of.
 local function rule_and_member(name)
   return tonumber(string.sub(name, 2, 3)), string.sub(name, 19)
 end
 
--- Stores a line, or removes it (nil), and brings the index up to date; `before`: the names that the index has of the member.
+-- Stores a line, or removes it (nil), and updates the index; `before`: the names that the index has of the member.
 local function store_line(rewards, member, before, line)
   local gone = {}
   for _, name in ipairs(before) do gone[name] = true end
@@ -94,11 +95,11 @@ local function decide(entry, is_won, revision)
   local log = entry.log
   if #log > 0 and log[#log][1] == revision then log[#log] = nil end
   entry.state = AFTER[is_won and 'won' or 'not_won'][entry.before]
-  -- With its first revision a result begins.
+  -- The first revision of a result has nothing to be compared with.
   if entry.state ~= entry.before and revision > 1 then log[#log + 1] = {revision, CHANGES[entry.state]} end
 end
 
--- Decides under a revision what a member wins: `won`, a map of the indexes of rules; at this rank, with this score.
+-- Decides under a revision what a member wins. `won`: a map of the indexes of rules; at this rank, with this score.
 local function decide_line(rewards, member, line, walk, revision, won, rank, score)
   local names, known, entries = names_of_line(member, line), {}, {}
   for _, entry in ipairs(line.entries) do known[entry.rule] = entry end

@@ -1,4 +1,4 @@
--- lib/standing.lua: reading and changing the members of a standing, many at a time.
+-- lib/standing.lua: reads and changes the members of a standing, many at a time.
 -- Uses: lib/keys.lua, lib/capture.lua, lib/changed.lua
 --
 -- A standing is one to four keys, by the board's layout (src/domain/series.rs, `Layout`):
@@ -6,48 +6,48 @@
 --          so that rank 1 always has the smallest. If `prefixed`, a member is seven bytes of tie key
 --          (big-endian; src/domain/ties.rs) and the id; otherwise the id alone.
 --   hash   if `hashed`: id -> seven bytes of time, eight bytes of score (big-endian double), and if `data` the data of the
---          entry: canonical JSON, '' for none. (So the data is read, copied, and gone with the entry.)
+--          entry: canonical JSON, '' for none. (So the data is read, copied and deleted with the entry.)
 --   dense  if `dense`: sorted set of the distinct scores, each a member under its own value.
 --   total  if `summed`: hash of the sum of all scores, `high` × 2^32 + `low`: it can pass 2^53.
--- The keys exist together, and expire together. A key that loses its last entry is gone, and its time to live with it. So
--- new entries are written before old ones are removed, and a total is written with the first member, even if it is zero.
--- If `keep` is not 0, the sorted set lists that many of the best members, and the hash holds all members. That takes no
--- search, because no score falls on such boards: a member that is not listed can enter the list only by its own event. Reads
--- show `shown` of them; the rest is a spare for hidden members (lib/hidden.lua).
+-- The keys exist together, and expire together. A key that loses its last entry is deleted, and its time to live with it.
+-- So new entries are written before old ones are removed, and a total is written with the first member, even if it is zero.
+-- If `keep` is not 0, the list is truncated: the sorted set has only that many of the best members, while the hash holds
+-- all. That takes no search, because no score drops on such boards: an unlisted member can enter the list only by its own
+-- event. Reads show `shown` of them; the rest is a spare for hidden members (lib/hidden.lua).
 --
--- layout = {prefixed, hashed, data, dense, summed: booleans; keep, shown; later: 1 where a greater tie key is a later time, else -1;
---           width: how many keys a standing has}. Where scripts get it as a list, this is the order.
--- `time` is nil where the layout is not hashed. It is a tie key as a number below 2^53, or -1 - tie key where nothing but zeros
--- was added to a sum: a zero reaches no score, so it gives a time only until something else does (`latest`). Lua's `<` on
--- strings follows the server's locale, so tie keys are never compared as strings.
+-- layout = {prefixed, hashed, data, dense, summed: booleans; keep, shown; later: 1 where a greater tie key is a later time,
+--           else -1; width: how many keys a standing has}. Where scripts get it as a list, this is the order.
+-- `time` is nil where the layout is not hashed. It is a tie key as a number below 2^53, or -1 - tie key where nothing but
+-- zeros was added to a sum: a zero reaches no score, so it gives a time only until something else does (`latest`). Lua's
+-- `<` on strings follows the server's locale, so tie keys are never compared as strings.
 --
--- A script numbers the members that it works on; `names[m]` is the id of member m. It loads the members that it needs
--- with one command per standing, works on them in memory, and flushes the changes with a few commands, because a call of
--- Redis costs more than most commands do.
+-- A script numbers the members that it works on; `names[m]` is the id of member m. It loads the members that it needs with
+-- one command per standing, works on them in memory, and flushes the changes with a few commands, because a call of Redis
+-- costs more than most commands do.
 --
 -- standings = what `open_standings` returns, the standings that a script works on: {layout, names,
 --             opened = sorted set -> standing, at = index in KEYS -> standing}
--- A standing in memory has its keys, `layout` and `names`, and lists by the number of the member. (A table for each member
+-- A standing in memory has its keys, `layout` and `names`, and lists indexed by member number. (A table for each member
 -- would cost more than everything else.)
 --   score[m]       nil: not loaded; false: not listed
 --   time[m]        where it is listed and the layout is hashed
 --   data[m]        where it is listed; the list itself is nil unless the layout has `data`
---   old_score[m], old_time[m], old_data[m]   the same as they are stored
+--   old_score[m], old_time[m], old_data[m]   the stored values
 --   touched        numbers of members that may have to be flushed
---   stored_total   its total, if that was looked at and has not changed since
---   stored_count   how many entries the sorted set has, if that was looked at and has not changed since
---   hidden         its hidden list, once that was looked at (lib/hidden.lua)
+--   stored_total   its total, if it was read and has not changed since
+--   stored_count   how many entries the sorted set has, if that was read and has not changed since
+--   hidden         its hidden list, once it was read (lib/hidden.lua)
 
--- What the two parts of a total are split at: 2^32.
+-- The base of the two parts of a total: 2^32.
 local LOW = 4294967296
 
 local call = redis.call
 
--- What a script knows of the shard's hides, and what keeps a standing's hidden list, and its list that is kept short, right
--- when entries change (lib/follow.lua). No script looks further where nobody was ever hidden.
+-- The shard's hides as a script knows them, and the functions that keep a standing's hidden list, and its truncated list,
+-- correct when entries change (lib/follow.lua). No script looks further if no member was ever hidden.
 local hides, follow_changes, bound_of, note_lost
 
--- Breaks the script off with the name of the invariant, if it does not hold. What the script has written stays.
+-- Aborts the script with the name of the invariant, if it does not hold. What the script has written stays.
 local function invariant(holds, name)
   if not holds then error('invariant: ' .. name) end
 end
@@ -60,13 +60,13 @@ local function named_layout(list)
   }
 end
 
--- The standings that a script works on, by their sorted sets. A script that changes one of another kind says so in its
--- `kind`, under which changes are captured (lib/capture.lua).
+-- The standings that a script works on, by their sorted sets. A script that changes one of another kind sets its `kind`,
+-- under which changes are captured (lib/capture.lua).
 local function open_standings(layout, names)
   return {layout = layout, names = names, opened = {}, at = {}}
 end
 
--- The standing with the keys that these fields of a table hold.
+-- The standing whose keys are in these fields of a table.
 local function open_standing(standings, keys)
   local standing = standings.opened[keys.zset]
   if not standing then
@@ -100,7 +100,7 @@ local function standing_at(standings, first)
   return standing
 end
 
--- The keys of a standing, in a list; with those of its hidden list where members were hidden.
+-- The keys of a standing, in a list; with those of its hidden list if members were hidden.
 local function keys_of(standing)
   local keys = {standing.zset}
   keys[#keys + 1] = standing.hash
@@ -118,7 +118,7 @@ local function unlink_standing(standing)
   call('UNLINK', unpack(hidden_keys_of(standing.zset)))
 end
 
--- A score as Redis reads it; the default conversion of Lua keeps 14 digits only.
+-- A score as Redis reads it; Lua's default conversion keeps only 14 digits.
 local function number_text(score)
   return string.format('%d', score)
 end
@@ -127,14 +127,14 @@ local function is_later(layout, a, b)
   return (a - b) * layout.later > 0
 end
 
--- Of two times of a sum, the one that counts: what is no zero goes first, and then the later one; of two zeros the earlier.
+-- Of two times of a sum, the one that counts: nonzero amounts go before zeros, then the later time; of zeros the earlier.
 local function latest(layout, a, b)
   if a == nil or b == nil then return a or b end
   if (a < 0) ~= (b < 0) then return a < 0 and b or a end
   return (a - b) * layout.later > 0 and a or b
 end
 
--- How many bytes texts are compared by at a time.
+-- How many bytes of two texts are compared at a time.
 local BLOCK = 32
 
 -- Whether the bytes of one text sort before those of another, as Redis sorts them.
@@ -150,8 +150,8 @@ local function is_before(one, other)
   return #one < #other
 end
 
--- The first number from `low` on for which a condition does not hold; `high` if it holds for all below. Behind that number it holds
--- for none: a binary search finds it.
+-- The first number from `low` on for which a condition does not hold; `high` if it holds for all below. It must not hold
+-- for any number after that: the search is binary.
 local function first_without(low, high, holds)
   while low < high do
     local middle = math.floor((low + high) / 2)
@@ -164,24 +164,24 @@ local function first_without(low, high, holds)
   return low
 end
 
--- Of two entries that are equal otherwise, the data that counts.
+-- Of two otherwise equal entries, the data that counts.
 local function greater_data(one, other)
   return is_before(one, other) and other or one
 end
 
--- What members with this time begin with in the sorted set.
+-- The prefix in the sorted set of members with this time.
 local function prefix_of(layout, time)
   if not layout.prefixed then return '' end
   return struct.pack(TIE_KEY_FORM, time < 0 and -1 - time or time)
 end
 
--- A member as it stands in the sorted set.
+-- A member as the sorted set has it.
 local function zmember(standing, m, time)
   local id = standing.names[m]
   return standing.layout.prefixed and struct.pack(MEMBER_FORM, time < 0 and -1 - time or time, id) or id
 end
 
--- The stored scores (false: not listed), times and data of members; of the data nil unless the layout has it.
+-- The stored scores (false: not listed), times and data of members; the data is nil unless the layout has it.
 local function fetch(standing, ids)
   if not standing.layout.hashed then
     local scores = call('ZMSCORE', standing.zset, unpack(ids))
@@ -222,7 +222,7 @@ local function load(standing, members)
   end
 end
 
--- Sets a loaded member's score, time and data (nil: none); a score of false takes it off the list. Nothing is written yet.
+-- Sets a loaded member's score, time and data (nil: none); a score of false takes it off the list. Writes nothing yet.
 local function set(standing, m, score, time, data)
   local touched = standing.touched
   standing.score[m], standing.time[m] = score, time
@@ -240,7 +240,7 @@ local function add_to_total(standing, high, low)
   call('HSET', standing.total, 'high', number_text(high), 'low', number_text(low))
 end
 
--- Removes the members behind the last that the list keeps.
+-- Removes the members after the last one that the list keeps.
 local function keep_best(standing)
   local layout = standing.layout
   if layout.keep == 0 then return end
@@ -258,8 +258,8 @@ local function count_members(standing)
   return call('ZCARD', standing.zset)
 end
 
--- Writes what has changed of the distinct scores. `scores`: what members have now, and had, in turns; false for none. Each is a member
--- under its own value, so it has to be the same text whatever the server makes of a number.
+-- Writes what has changed of the distinct scores. `scores`: alternately the scores that members have now, and had; false
+-- for none. Each is a member under its own value, so its text must not depend on how the server formats numbers.
 local function flush_distinct(standing, scores)
   local listed = {}
   for index = 1, #scores, 2 do
@@ -273,8 +273,8 @@ local function flush_distinct(standing, scores)
   end
 end
 
--- Writes what has changed. Returns true if the standing had no members before, so that its keys are new. Scores go to the sorted set as
--- numbers: however the server writes them, as 100000000 or 1e+8, it reads the same.
+-- Writes what has changed. Returns true if the standing had no members before, so that its keys are new. Scores are sent to
+-- the sorted set as numbers: however they are written, as 100000000 or 1e+8, the server reads the same.
 local function flush(standing)
   local touched = standing.touched
   if #touched == 0 then return false end
@@ -292,7 +292,7 @@ local function flush(standing)
     if score ~= old_score or time ~= old_time or data and data[m] ~= old_data[m] then
       local id = names[m]
       if hides and old_score and not score and layout.keep > 0 then note_lost(standing, zmember(standing, m, old_time)) end
-      -- A zero and something else may have come at one time.
+      -- A zero and another amount may have the same time.
       if old_score and (not score or prefixed and time ~= old_time and time ~= -1 - old_time) then
         gone[#gone + 1] = zmember(standing, m, old_time)
       end
@@ -311,7 +311,7 @@ local function flush(standing)
       if summed then
         local new_high, old_high = math.floor((score or 0) / LOW), math.floor((old_score or 0) / LOW)
         high = high + new_high - old_high
-        -- Each difference by itself is exact.
+        -- Each difference alone is exact.
         low = low + ((score or 0) - new_high * LOW) - ((old_score or 0) - old_high * LOW)
       end
       if changes then capture(standing.kind, standing.zset, id) end

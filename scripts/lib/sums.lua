@@ -1,10 +1,11 @@
--- lib/sums.lua: events in derived standings, which are sums of others (lib/derived.lua).
+-- lib/sums.lua: applies events to derived standings, which are sums of others (lib/derived.lua).
 -- Uses: lib/standing.lua, lib/derived.lua, lib/merge.lua, lib/record.lua
 -- Loader: load_sums
 --
--- A sum that an event concerns is {state, code, reported (0 | 1), column, start, base, expires, lists_zero, later, history} (apply.lua).
--- It is open once `open_sum` has found its entries. An entry that the event reaches is a target of the event, as a standing of a period
--- is one, with `sum`, `entry` and `base` beside: the index among the targets of what the event writes in the sum's own period.
+-- A sum that an event concerns is {state, code, reported (0 | 1), column, start, base, expires, lists_zero, later, history}
+-- (apply.lua). It is open once `open_sum` has found its entries. An entry that the event reaches is a target of the event,
+-- like a standing of a period, with `sum`, `entry` and also `base`: the index among the targets of what the event writes in
+-- the sum's own period.
 
 -- The entries of the series, with their standings, by the key indexes of their states.
 local opened = {}
@@ -21,7 +22,7 @@ local function entries_of_series(standings, state)
   return entries
 end
 
--- A member's sum over terms, which are {standing, sign}; false if the member is not to be listed.
+-- A member's sum over terms, each {standing, sign}; false if the member is not to be listed.
 local function sum_of_terms(sum, terms, m)
   local score, is_listed = 0, false
   for _, term in ipairs(terms) do
@@ -34,7 +35,7 @@ local function sum_of_terms(sum, terms, m)
   return (score ~= 0 or (is_listed and sum.lists_zero)) and score
 end
 
--- Loads what a standing that is being built does not list yet.
+-- Loads from the terms what a standing that is being built does not list yet.
 local function load_terms(entry, members)
   local unlisted = {}
   for _, m in ipairs(members) do
@@ -43,7 +44,7 @@ local function load_terms(entry, members)
   for _, term in ipairs(entry.terms) do load(term.standing, unlisted) end
 end
 
--- Whether an event of a sum's period can change what a standing holds, or what it is being built from.
+-- Whether an event of a sum's period can change what a standing holds, or is being built from.
 local function reaches(sum, entry)
   return sum.start >= (entry.depends or entry.oldest) and sum.start <= entry.start
 end
@@ -61,7 +62,7 @@ local function open_absent(standings, route, sum)
   end
 end
 
--- Opens a sum for the events of a route: adds its targets to those of the route. `add_target` does so.
+-- Opens a sum for the events of a route: adds its targets to those of the route, with `add_target`.
 local function open_sum(standings, route, sum, now, add_target)
   local base_standing, base, has_own = standing_at(standings, sum.base), nil, false
   for index, target in ipairs(route.targets) do
@@ -83,7 +84,8 @@ local function open_sum(standings, route, sum, now, add_target)
   if not has_own and (sum.expires == 0 or sum.expires > now) then open_absent(standings, route, sum) end
 end
 
--- The time and the data of a member in a derived standing that does not list it: those of its newest period there, or else of the event.
+-- The time and the data of a member in a derived standing that does not list it: those of its newest period there, or else
+-- of the event.
 local function newest_time(standings, target, m, time, data)
   for _, after in ipairs(target.sum.later) do
     if after[1] <= target.entry.start then
@@ -96,7 +98,7 @@ local function newest_time(standings, target, m, time, data)
   return time, data
 end
 
--- Whether a member that has nothing but zeros in a period has an initial score.
+-- Whether a member that has only zeros in a period has an initial score.
 local function has_initial_score(standing, entry, m)
   if standing.score[m] then return standing.time[m] >= 0 end
   for _, term in ipairs(entry.terms or {}) do
@@ -105,8 +107,8 @@ local function has_initial_score(standing, entry, m)
 end
 
 -- The result of an event for a member in a derived standing: the new score (false: not listed), the score before, the new
--- time, and the new data. A score without a time is told and not written: the walk lists the member (advance.lua). `base_time`,
--- `base_data`: what the member has then in the event's own period.
+-- time, and the new data. A score without a time is reported but not written: the walk lists the member (advance.lua).
+-- `base_time`, `base_data`: what the member then has in the event's own period.
 local function add_to_sum(standings, target, m, amount, at, data, base_time, base_data)
   local standing, entry, sum = target.standing, target.entry, target.sum
   local old_score, old_time = standing.score[m], standing.time[m]
@@ -128,7 +130,7 @@ local function add_to_sum(standings, target, m, amount, at, data, base_time, bas
   return score, before, time, data and merge_data(standing, m, score, time, amount, at, data, true)
 end
 
--- Whether a member's score passes the bound in an absent sum, as far as its history was sent, with this amount.
+-- Whether this amount takes a member's score past the bound in an absent sum, as far as its history was sent.
 local function is_beyond(sum, m, amount, score_max)
   return #sum.terms > 0 and math.abs((sum_of_terms(sum, sum.terms, m) or 0) + amount) > score_max
 end

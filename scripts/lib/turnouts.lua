@@ -1,14 +1,13 @@
--- lib/turnouts.lua: counting the events of periods, and their voters.
+-- lib/turnouts.lua: counts the events of periods, and their voters.
 -- Uses: lib/keys.lua, lib/capture.lua, lib/changed.lua, lib/standing.lua, lib/expiry.lua
 --
--- Returns the functions that count. It is called only if they are needed. `args`: `turnouts` of apply.lua.
+-- Returns the functions that count. Called only if they are needed. `args`: `turnouts` of apply.lua.
 local function open_turnouts(registry, args, names)
   local periods, tag, voters, by_member = args.periods, args.tag, args.voters, args.by_member
-  -- What is counted of the events that this call takes, by their lists of turnouts; and for the keys that were looked at, whether they
-  -- are new.
+  -- What is counted of the events that this call takes, by their lists of turnouts; and whether the checked keys are new.
   local counted, new = {}, {}
 
-  -- Whether the voters of a key are yet to be noted in the registry. A key of another type breaks the call off.
+  -- Whether the voters of a key are yet to be noted in the registry. A key of another type aborts the call.
   local function look_at_voters(key)
     if new[key] ~= nil then return false end
     local magic = call('GETRANGE', key, 0, 3)
@@ -17,7 +16,8 @@ local function open_turnouts(registry, args, names)
     return new[key]
   end
 
-  -- Looks at the keys of some events before anything is written; returns whether there are new ones. `indexes_of(e)`: the turnouts of one.
+  -- Checks the keys of some events before anything is written; returns whether there are new ones.
+  -- `indexes_of(e)`: the turnouts of event e.
   local function look_at(members, indexes_of)
     local has_new = false
     for _, turnout in ipairs(periods) do

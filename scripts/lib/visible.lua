@@ -1,10 +1,10 @@
--- lib/visible.lua: a standing as it is seen: without its hidden members.
+-- lib/visible.lua: a standing as it is shown: without its hidden members.
 -- Uses: lib/standing.lua, lib/hidden.lua
 -- Loader: load_visible
 --
--- Everything that reads a standing counts in positions: how many visible entries are ahead. The rank of an entry in the
--- sorted set is its position and the number of the hidden entries ahead of it. A standing whose hidden list was not looked at
--- (`hidden` is nil) shows everybody.
+-- Everything that reads a standing counts in positions: how many visible entries come before. The rank of an entry in the
+-- sorted set is its position plus the number of hidden entries before it. A standing whose hidden list was not read
+-- (`hidden` is nil) shows all members.
 
 -- The hidden list of a standing, nil if it has no entries.
 local function hidden_entries(standing)
@@ -18,8 +18,8 @@ local function visible_total(standing)
   return count_members(standing) - (hidden and hidden.count or 0)
 end
 
--- How many entries of a sorted set are ahead of this one, which need not be in it; without a member, of all that have this
--- score. Among equal scores a binary search finds that.
+-- How many entries of a sorted set come before this one, which need not be in it; without a member, before all that have
+-- this score. Among equal scores a binary search finds that.
 local function count_before(key, score, member)
   local low = call('ZCOUNT', key, '-inf', '(' .. score)
   if not member then return low end
@@ -30,21 +30,21 @@ local function count_before(key, score, member)
   end)
 end
 
--- The position of an entry that is not hidden, or would not be, and has this rank in the sorted set. Of a list that is kept
--- short nothing is known behind the entries that are exact.
+-- The position of an entry that is not hidden, or would not be, and has this rank in the sorted set. Of a truncated list
+-- nothing is known after the exact entries.
 local function position_at(standing, hidden, rank, score, member)
   if standing.layout.keep == 0 then return rank - count_before(hidden.list, score, member) end
   rank = math.min(rank, exact_of(standing, hidden))
   return rank - hidden_before_rank(standing, hidden, rank)
 end
 
--- The position of an entry that need not be there; without a member, of the first that has this score or a worse one.
+-- The position of an entry that need not exist; without a member, of the first that has this score or a worse one.
 local function position_of(standing, score, member)
   local hidden, rank = hidden_entries(standing), count_before(standing.zset, score, member)
   return hidden and position_at(standing, hidden, rank, score, member) or rank
 end
 
--- How many entries, or distinct scores, are ahead of all that have this score. `ranking`: 'competition', 'dense'.
+-- How many entries, or distinct scores, are better than this score. `ranking`: 'competition', 'dense'.
 local function count_ahead(standing, ranking, score)
   if ranking ~= 'dense' then return position_of(standing, score) end
   local hidden, up_to = hidden_entries(standing), '(' .. score
@@ -59,14 +59,14 @@ local function listed_of(standing)
   return math.min(shown, visible_exact_of(standing, hidden))
 end
 
--- Whether so many members are hidden that a standing whose list is kept short can't be shown.
+-- Whether too many members are hidden for a standing with a truncated list to be shown.
 local function is_short(standing)
   local hidden, layout = standing.hidden, standing.layout
   if not hidden or layout.keep == 0 or hidden.exact - hidden.count >= layout.shown then return false end
   return listed_of(standing) < math.min(layout.shown, visible_total(standing))
 end
 
--- The entries from one position to another, both included, as ZRANGE tells them with scores.
+-- The entries from one position to another, both included, in the form of ZRANGE with scores.
 local function visible_entries(standing, hidden, from, to)
   local found, shown, wanted, size = {}, 0, to - from + 1, 0
   local rank = from + hidden_before(standing, hidden, from)
@@ -85,14 +85,14 @@ local function visible_entries(standing, hidden, from, to)
     end
     rank = rank + #part / 2
     if shown == shown_before then
-      -- Hidden members may stand in long runs at the top.
+      -- There may be long runs of hidden members at the top.
       rank = from + shown + hidden_before(standing, hidden, from + shown)
     end
   end
   return found
 end
 
--- The same for any standing.
+-- Like `visible_entries`, for any standing.
 local function seen_entries(standing, from, to)
   local hidden, shown = hidden_entries(standing), standing.layout.shown
   if shown > 0 then to = math.min(to, (hidden and listed_of(standing) or shown) - 1) end
@@ -100,8 +100,8 @@ local function seen_entries(standing, from, to)
   return call('ZRANGE', standing.zset, from, to, 'WITHSCORES')
 end
 
--- The position of an entry that is stored with this score (text) and this member of the sorted set: -1 if it is behind the
--- last that is listed, nil if it is hidden.
+-- The position of an entry that is stored with this score (text) and this member of the sorted set: -1 if it is after the
+-- last listed one, nil if it is hidden.
 local function position_of_entry(standing, score, member)
   local position, hidden, shown = call('ZRANK', standing.zset, member), hidden_entries(standing), standing.layout.shown
   if hidden then

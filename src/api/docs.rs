@@ -1,4 +1,4 @@
-//! `/openapi.json`, the OpenAPI document, and `/docs`, the page that shows it, served from the binary alone.
+//! Serves `/openapi.json`, the OpenAPI document, and `/docs`, the page that shows it, from the binary alone.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use utoipa_swagger_ui::Config;
 use crate::http::packed::{document, unpacked};
 use crate::http::problem::{NOT_FOUND, Problem};
 
-/// The title of the page as the package has it, and as it is shown.
+/// The title of the page in the package, and the one that is shown instead.
 const TITLES: (&str, &str) = (
     "<title>Swagger UI</title>",
     "<title>standings: HTTP interface</title>",
@@ -34,7 +34,7 @@ pub(crate) async fn answer_document() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], document())
 }
 
-/// A file of the page. The page keeps the API key in the browser when it is loaded again.
+/// A file of the page. The page keeps the API key in the browser across reloads.
 fn file(name: &str) -> Result<Response, Problem> {
     let config = Config::from("/openapi.json").persist_authorization(true);
     let file = utoipa_swagger_ui::serve(name, Arc::new(config));
@@ -50,7 +50,7 @@ fn file(name: &str) -> Result<Response, Problem> {
     }
     let headers = [
         (header::CONTENT_TYPE, file.content_type.as_str()),
-        // The page keeps an API key: no page of somebody else's may show it within itself.
+        // The page keeps an API key, so no page of another origin may frame it.
         (header::CONTENT_SECURITY_POLICY, "frame-ancestors 'none'"),
     ];
     Ok((headers, bytes).into_response())

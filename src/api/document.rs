@@ -1,7 +1,7 @@
-//! The OpenAPI document: what the table of routes says, in the form that clients are generated from.
+//! The OpenAPI document: the table of routes in the form that clients are generated from.
 //!
-//! `values` describes the domain's values, `schemas` gives the schemas their forms. The examples of answers are those of a
-//! session, which the tests play: `openapi/examples.json`.
+//! `values` describes the domain's values, `schemas` gives the schemas their forms. The example responses are those of a
+//! session that the tests play: `openapi/examples.json`.
 
 mod schemas;
 mod values;
@@ -26,7 +26,7 @@ use crate::http::observe;
 use crate::http::problem::ProblemBody;
 use crate::live::message::{EndBody, PeriodBody};
 
-/// The answers of a session, by the ids of their operations.
+/// The responses of a session, by the ids of their operations.
 const EXAMPLES: &str = include_str!("../../openapi/examples.json");
 
 #[derive(utoipa::OpenApi)]
@@ -41,7 +41,7 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
 )]
 struct Document;
 
-/// How callers show who they are.
+/// How callers authenticate.
 fn add_api_keys(document: &mut OpenApi) {
     let scheme = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
@@ -60,7 +60,7 @@ fn operations(document: &mut OpenApi) -> impl Iterator<Item = (&String, Method, 
     })
 }
 
-/// What is described at this place, and not elsewhere.
+/// The value, if it is described inline and not by reference.
 fn in_place<T>(described: &mut RefOr<T>) -> Option<&mut T> {
     match described {
         RefOr::T(described) => Some(described),
@@ -68,7 +68,7 @@ fn in_place<T>(described: &mut RefOr<T>) -> Option<&mut T> {
     }
 }
 
-/// The parts of paths that handlers take one by one: what stands before such a part, what it names, and an example.
+/// The parts of paths that handlers take one by one: the segment before such a part, what it names, and an example.
 const PATH_PARTS: [(&str, &str, &str); 7] = [
     ("boards", "board", "run_hero"),
     (
@@ -87,8 +87,8 @@ const PATH_PARTS: [(&str, &str, &str); 7] = [
     ("webhooks", "webhook", "site"),
 ];
 
-/// Describes the parts of paths that the routes themselves do not describe. What has such a name may be missing, unless the operation
-/// creates it.
+/// Describes the parts of paths that the routes themselves do not describe. An operation may return 404 for such a name,
+/// unless it creates what it names.
 fn describe_paths(document: &mut OpenApi) {
     for (path, _, operation) in operations(document) {
         let segments: Vec<&str> = path.split('/').collect();
@@ -123,7 +123,7 @@ fn describe_paths(document: &mut OpenApi) {
     }
 }
 
-/// What reads answer beside their bodies. It follows from the headers that they take: those of `caching.rs` and `freshness.rs`.
+/// Describes the headers of reads. They follow from those that a read takes (`caching.rs`, `freshness.rs`).
 fn describe_reads(document: &mut OpenApi) {
     for (_, method, operation) in operations(document) {
         if method == Method::GET && takes(operation, "If-None-Match") {
@@ -146,7 +146,7 @@ fn takes(operation: &Operation, header: &str) -> bool {
     names(operation, &ParameterIn::Header, header)
 }
 
-/// Whether an operation has a parameter of this name there.
+/// Whether an operation has a parameter with this name in this place.
 fn names(operation: &Operation, place: &ParameterIn, name: &str) -> bool {
     let mut parameters = operation.parameters.iter().flatten();
     parameters.any(|parameter| {
@@ -155,7 +155,7 @@ fn names(operation: &Operation, place: &ParameterIn, name: &str) -> bool {
     })
 }
 
-/// Gives the answer of an operation a header, unless its route describes that.
+/// Gives the response of an operation a header, unless its route describes that.
 fn give_header<T: PartialSchema>(operation: &mut Operation, name: &str, description: &str) {
     let mut header = Header::new(T::schema());
     header.description = Some(description.to_owned());
@@ -165,7 +165,7 @@ fn give_header<T: PartialSchema>(operation: &mut Operation, name: &str, descript
     }
 }
 
-/// The problems that every operation under `/v1` can answer with.
+/// The problems that every operation under `/v1` can return.
 const PROBLEMS: [(&str, &str); 6] = [
     ("400", "`malformed-json`, `invalid-parameter`"),
     ("401", "`unauthenticated`"),
@@ -177,24 +177,24 @@ const PROBLEMS: [(&str, &str); 6] = [
         "`store-unavailable`, `store-full`, `overloaded`, with `Retry-After`",
     ),
 ];
-/// Those of every operation that has a body.
+/// The problems of every operation that has a body.
 const PROBLEMS_OF_BODIES: [(&str, &str); 3] = [
     ("413", "`payload-too-large`"),
     ("415", "`unsupported-media-type`"),
     ("422", "`validation-failed`"),
 ];
 
-/// Those of every read that can wait for a revision.
+/// The problems of every read that can wait for a revision.
 const PROBLEMS_OF_REVISIONS: [(&str, &str); 2] = [
     ("409", "`revision-unknown`"),
     ("503", "`revision-pending`, with `Retry-After`"),
 ];
 
-/// That of every operation on a board, but of the one that creates it.
+/// The problem of every operation on a board, except the one that creates it.
 const PROBLEMS_OF_BOARDS: [(&str, &str); 1] = [("404", "`board-not-found`")];
-/// That of every operation on a league.
+/// The problem of every operation on a league.
 const PROBLEMS_OF_LEAGUES: [(&str, &str); 1] = [("404", "`board-not-found`, `no-league`")];
-/// Those of every read of one standing of any period.
+/// The problems of every read of one standing of any period.
 const PROBLEMS_OF_STANDINGS: [(&str, &str); 2] = [
     (
         "404",
@@ -202,13 +202,13 @@ const PROBLEMS_OF_STANDINGS: [(&str, &str); 2] = [
     ),
     ("429", "`rate-limited`, with `Retry-After`"),
 ];
-/// That of those that name no member, whose cohort it could be.
+/// The problem of those that name no member, by which the cohort could be found.
 const PROBLEMS_OF_COHORTS: [(&str, &str); 1] = [(
     "400",
     "`cohort-required`: a league is read cohort by cohort",
 )];
 
-/// The problems that an operation can answer with beside those that its route names; and the body of all of them.
+/// Adds the problems that an operation can return in addition to those that its route names; and the body of all of them.
 fn add_problems(document: &mut OpenApi) {
     for (path, method, operation) in operations(document) {
         let has = |name| names(operation, &ParameterIn::Query, name);
@@ -267,7 +267,7 @@ fn give_bodies(responses: &mut Responses) {
     }
 }
 
-/// The answers of a session, as examples of what operations answer.
+/// Adds the responses of a session as examples.
 fn add_examples(document: &mut OpenApi) {
     let examples: BTreeMap<String, Value> =
         serde_json::from_str(EXAMPLES).expect("openapi/examples.json is JSON");
@@ -311,8 +311,8 @@ struct Ordered {
     tags: Option<Vec<Tag>>,
 }
 
-/// The text of the document. Its operations have the order of the table of routes, so that `/docs` shows those of a tag in this order; utoipa
-/// would sort them by path and method.
+/// The text of the document. Its operations have the order of the table of routes, so that `/docs` shows those of a tag in
+/// this order; utoipa would sort them by path and method.
 ///
 /// # Errors
 ///

@@ -25,10 +25,10 @@ use crate::http::{App, caching};
 use crate::live::Streams;
 use crate::operations::health;
 
-/// How the outer layers are set.
+/// The settings of the outer layers.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The keys of the configuration.
+    /// The configured API keys.
     pub keys: ApiKeys,
     /// The origins that browsers may call from.
     pub cors_origins: CorsOrigins,
@@ -36,16 +36,16 @@ pub struct Options {
     pub embed_origins: EmbedOrigins,
     /// The keys of players' tokens.
     pub players: PlayerKeys,
-    /// The proxies that tell the addresses of clients.
+    /// The proxies whose statements about clients' addresses are trusted.
     pub proxies: TrustedProxies,
-    /// What the operator says of profiles.
+    /// The operator's rules for profiles.
     pub profile_rules: Rules,
-    /// Whether the service is for its own machine: on a loopback address.
+    /// Whether the service only serves its own machine: it listens on a loopback address.
     pub is_local: bool,
 }
 
 impl Options {
-    /// Whether there are no keys, so that everybody may do everything.
+    /// Whether there are no keys, so that every caller may do everything.
     pub fn is_open(&self) -> bool {
         self.keys.is_empty() && self.players.is_empty()
     }
@@ -61,8 +61,7 @@ impl Options {
     }
 }
 
-/// What is answered on connections beyond those that the service may have: whoever watches over it hears the truth, and
-/// everybody else is to come again.
+/// The routes on connections beyond the bound: monitoring gets true answers, everything else is to come back later.
 pub fn reserve(app: Arc<App>) -> Router {
     let timeouts = app.service.engine.store.timeouts;
     let refuse = || Problem::new(OVERLOADED, "there are too many connections; try again");
@@ -99,7 +98,7 @@ pub fn router(app: Arc<App>, streams: Streams, options: &Options) -> Router {
         Some(cors) => routed.layer(cors),
         None => routed,
     };
-    // Pages of other origins have nothing to do with those of the console.
+    // Pages of other origins must not call the console.
     routed.merge(embed).merge(console::router(console)).layer(
         ServiceBuilder::new()
             .layer_fn(Compressed::new)

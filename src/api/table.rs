@@ -1,4 +1,4 @@
-//! The table of routes: what each is answered by, and what it needs. The `OpenAPI` document and the router come from it.
+//! The table of routes: the handler of each, and what access it needs. The OpenAPI document and the router follow from it.
 
 use std::sync::Arc;
 
@@ -31,17 +31,17 @@ use crate::standings;
 use crate::webhooks;
 use Access as A;
 
-/// A row of the table: what a route needs, and what it is answered by. There is no route without its access.
+/// A row of the table: the access that a route needs, and its handler. There is no route without its access.
 type Row = (Access, UtoipaMethodRouter<Arc<App>>);
 
-/// What a route needs, and where it is.
+/// Where a route is, and what it needs.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// The method.
     pub method: Method,
     /// The path, with its parameters in braces.
     pub path: String,
-    /// What it needs.
+    /// The access that it needs.
     pub access: Access,
 }
 
@@ -52,8 +52,8 @@ struct Tag {
     rows: fn() -> Vec<Row>,
 }
 
-/// The tags, in the order in which the page `/docs` shows them. It shows the routes of a tag in the order of their rows, but those of one path
-/// together.
+/// The tags, in the order in which the page `/docs` shows them. It shows the routes of a tag in the order of their rows,
+/// but groups those of one path.
 const TAGS: [Tag; 10] = [
     Tag {
         name: "boards",
@@ -344,15 +344,15 @@ pub(crate) fn operations(item: &mut PathItem) -> Vec<(Method, &mut Operation)> {
         .collect()
 }
 
-/// What stands before the routes.
+/// What requests pass before they reach a route.
 pub(crate) struct Before {
-    /// What finds out who calls.
+    /// Finds out who calls.
     pub(crate) gate: Arc<Gate>,
-    /// Who watches what, for routes that answer with a stream.
+    /// The streams and their subscribers, for routes that respond with a stream.
     pub(crate) streams: Arc<Streams>,
 }
 
-/// The routes in a router, each behind its guard; with nothing before them they are there to be described only.
+/// The routes in a router, each behind its guard; with `None`, only to be described.
 pub(crate) fn router(
     router: OpenApiRouter<Arc<App>>,
     before: Option<&Before>,
@@ -427,8 +427,8 @@ fn guarded(
     })
 }
 
-/// Routes the reads of a member whose id is `query`: their paths take `POST` with the ids of a subset, too, and a router prefers a
-/// path without a parameter.
+/// Routes the reads of a member whose id is `query`: their path also takes `POST` with the ids of a subset, and a router
+/// prefers a path without a parameter.
 fn members_named_query(
     router: OpenApiRouter<Arc<App>>,
     gate: &Arc<Gate>,

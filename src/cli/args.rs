@@ -38,7 +38,7 @@ impl RedisArgs {
         url.filter(|url| !url.is_empty())
     }
 
-    /// How the private server is started.
+    /// The settings of the private server.
     pub fn embedded(&self) -> EmbeddedConfig {
         EmbeddedConfig {
             data_dir: self.data_dir.clone(),

@@ -1,7 +1,7 @@
 //! `standings check`: looks for contradictions in the data in Redis, and repairs what follows from other data.
 //!
-//! It works on Redis itself, with the settings of `serve`, and beside services that use it. If the settings are for a
-//! private server and no service runs, the command runs the server until it is done.
+//! It works on Redis itself, with the settings of `serve`, even while services use it. If the settings are for a private
+//! server and no service runs, the command runs that server until it has finished.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -19,11 +19,11 @@ use crate::redis::embedded::{EmbeddedError, EmbeddedServer, socket_in};
 use crate::redis::{Address, Store};
 use crate::runtime::timeouts::TimeoutFactor;
 
-/// The exit status if the data has no contradiction, or none is left.
+/// The exit status if the data has no contradiction, or all were repaired.
 const SOUND: u8 = 0;
 /// The exit status if the data has a contradiction.
 const UNSOUND: u8 = 1;
-/// The exit status if the check could not find out.
+/// The exit status if the check could not be completed.
 const UNKNOWN: u8 = 2;
 /// How long the command tries to reach Redis.
 const CONTACT_TIME_MAX: Duration = Duration::from_secs(15);
@@ -50,10 +50,10 @@ pub struct CheckArgs {
     pub redis: RedisArgs,
 }
 
-/// Puts a service together.
+/// Creates a service.
 pub type MakeService = fn(Store, Clock) -> Arc<Service>;
 
-/// Runs the command until `stop` ends.
+/// Runs the command, until `stop` ends at the latest.
 pub async fn command(
     args: CheckArgs,
     service: MakeService,
@@ -95,13 +95,12 @@ async fn run(
     checked
 }
 
-/// Where Redis is: at the given address, or the private server of a running service, or else one that is started for
-/// this command.
+/// The address of Redis: the given one, or that of a running service's private server, or of one started for this command.
 async fn open(redis: &RedisArgs) -> Result<(Address, Option<EmbeddedServer>), Failure> {
     if let Some(url) = redis.url() {
         return Ok((Address::parse(url), None));
     }
-    // Found out first, since starting a server makes the directory.
+    // Looked up first, since starting a server creates the directory.
     let socket = socket_in(&redis.data_dir)?;
     match EmbeddedServer::start(redis.embedded()).await {
         Ok(server) => Ok((Address::Socket(server.socket().to_owned()), Some(server))),

@@ -1,4 +1,4 @@
-//! The HTTP client that commands share. It repeats a request until its outcome is known, or gives up.
+//! The HTTP client of the commands. It repeats a request until its outcome is known, or gives up.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,22 +22,22 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest wait for an answer. The service takes up to 10 s to read a body, and up to 20 s for the rest: a client
 /// that waits longer than that learns the outcome.
 pub(super) const REQUEST_TIME_MAX: Duration = Duration::from_secs(35);
-/// The largest answer that is read, in bytes: 1,000 results with 16 standings each take a few MiB.
+/// The largest response that is read, in bytes: 1,000 results with 16 standings each take a few MiB.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// The longest pause. If a service asks for a longer one, the client asks again after this time.
+/// The longest pause. If a service asks for a longer one, the client tries again after this time.
 const PAUSE_MAX: Duration = Duration::from_mins(1);
-/// The name of the problem that there is no such board.
+/// The name of the problem of an unknown board.
 const BOARD_NOT_FOUND: &str = "board-not-found";
-/// What problem types begin with.
+/// The prefix of problem types.
 const PROBLEMS_PATH: &str = "/problems/";
 
-/// Why the service did not do what it was asked for.
+/// Why a request failed for good.
 #[derive(Debug, Error)]
 pub(super) enum ClientError {
-    /// A setting makes no sense.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
-    /// The service wants a key, or another one.
+    /// The service requires a key, or another one.
     #[error(
         "{url} does not accept the API key (401): give one that has {scopes} in --key or STANDINGS_API_KEY"
     )]
@@ -48,7 +48,7 @@ pub(super) enum ClientError {
     /// The board does not exist.
     #[error("there is no board {board} at {url} (404): create it first")]
     BoardNotFound { board: BoardId, url: String },
-    /// A request was refused, and would be refused again.
+    /// A request was refused, and repeating it would not help.
     #[error("{url} refused {what}: {answer}")]
     Refused {
         url: String,
@@ -62,9 +62,9 @@ pub(super) enum ClientError {
 
 /// How one attempt of a request failed.
 pub(super) enum Fault {
-    /// The failure may pass: the request is sent again.
+    /// The failure may pass, so the request is repeated.
     Passing(Failure),
-    /// The request would fail again.
+    /// A repetition would fail, too.
     Final(ClientError),
 }
 
@@ -73,18 +73,18 @@ pub(super) struct Failure {
     pub(super) text: String,
     /// The pause that the service asks for.
     pub(super) pause: Option<Duration>,
-    /// Whether it is certain that the request has done nothing.
+    /// Whether it is certain that the request had no effect.
     pub(super) is_certain: bool,
 }
 
 /// How long a client repeats requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetryLimits {
-    /// How long requests may fail, without any success between, before the client gives up.
+    /// How long requests may fail, without any success in between, before the client gives up.
     pub(super) outage_max: Duration,
-    /// The same for the very first request, so that the user soon learns of a wrong address.
+    /// The limit for the very first request, so that the user soon learns of a wrong address.
     pub(super) first_contact_max: Duration,
-    /// The pause before the first repetition. Each further pause is twice as long.
+    /// The pause before the first repetition; pauses double.
     pub(super) pause_min: Duration,
     /// The longest of these pauses.
     pub(super) pause_max: Duration,
@@ -111,14 +111,14 @@ pub(super) struct Purpose {
 /// Sends requests to one service, for one board.
 pub(super) struct Client {
     http: reqwest::Client,
-    /// Without `/` at its end.
+    /// Without a trailing `/`.
     url: String,
     board: BoardId,
     purpose: Purpose,
     pub(super) limits: RetryLimits,
     notice: Box<dyn Fn(&str) + Send + Sync>,
     last_success: Mutex<Option<Instant>>,
-    /// Whether requests fail at the moment.
+    /// Whether requests currently fail.
     is_outage: AtomicBool,
 }
 
@@ -131,7 +131,7 @@ pub(super) struct Retry<'c> {
 }
 
 impl Client {
-    /// Checks the settings. `notice` tells the user that the service fails, and that it answers again.
+    /// Checks the settings. `notice` informs the user when the service fails, and when it responds again.
     pub(super) fn new(
         args: &ServiceArgs,
         board: BoardId,
@@ -153,7 +153,7 @@ impl Client {
         })
     }
 
-    /// The service's address, without `/` at its end.
+    /// The service's address, without a trailing `/`.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
@@ -163,12 +163,12 @@ impl Client {
         self.http.request(method, format!("{}{path}", self.url))
     }
 
-    /// A request for the board, or for what is under it.
+    /// A request for the board, or for a path under it.
     pub(super) fn board_request(&self, method: Method, under: &str) -> RequestBuilder {
         self.request(method, &format!("/v1/boards/{}{under}", self.board))
     }
 
-    /// Sends a request once, and returns the body of an answer that tells of success. `what` names the request in messages.
+    /// Sends a request once, and returns the body of a successful response. `what` names the request in messages.
     pub(super) async fn exchange(
         &self,
         request: RequestBuilder,
@@ -208,7 +208,7 @@ impl Client {
         })
     }
 
-    /// Sends a request until its outcome is known, or `outage_max` has passed without success, and reads the answer.
+    /// Sends a request until its outcome is known, or `outage_max` has passed without success, and parses the response.
     pub(super) async fn ask<T: for<'de> Deserialize<'de>>(
         &self,
         request: impl Fn() -> RequestBuilder,
@@ -228,7 +228,7 @@ impl Client {
         }
     }
 
-    /// Reads the body of an answer.
+    /// Parses the body of a response.
     pub(super) fn parsed<'a, T: Deserialize<'a>>(
         &self,
         answer: &'a Bytes,
@@ -258,7 +258,7 @@ impl Client {
         }
     }
 
-    /// The fault of a request for a board that isn't there, if the problem has that name.
+    /// The fault of a request for a board that does not exist, if the problem has that name.
     pub(super) fn as_missing_board(&self, problem: &str) -> Option<Fault> {
         (problem == BOARD_NOT_FOUND).then(|| {
             Fault::Final(ClientError::BoardNotFound {
@@ -268,7 +268,7 @@ impl Client {
         })
     }
 
-    /// The fault of a request that would be refused again.
+    /// The fault of a request whose repetition would be refused, too.
     pub(super) fn refused(&self, what: &str, answer: &str) -> Fault {
         Fault::Final(ClientError::Refused {
             url: self.url.clone(),
@@ -295,10 +295,10 @@ impl Client {
 }
 
 impl Retry<'_> {
-    /// Waits before the next repetition, and returns the failure that it is for.
+    /// Waits before the next repetition, and returns the failure that caused it.
     ///
     /// # Errors
-    /// Fails if the fault would not pass, or if no request has succeeded for too long.
+    /// Fails if the fault will not pass, or if no request has succeeded for too long.
     pub(super) async fn pause(&mut self, fault: Fault) -> Result<Failure, ClientError> {
         let failure = match fault {
             Fault::Passing(failure) => failure,
@@ -312,7 +312,7 @@ impl Retry<'_> {
             let last = failure.text;
             return Err(ClientError::GaveUp { waited, last });
         }
-        // The user is told of an outage once.
+        // The user is informed of an outage once.
         if !self.client.is_outage.swap(true, Ordering::Relaxed) {
             let seconds = remaining.as_secs();
             (self.client.notice)(&format!("{}; trying again for {seconds} s", failure.text));
@@ -323,7 +323,7 @@ impl Retry<'_> {
         Ok(failure)
     }
 
-    /// A random time between half and all of a time that doubles with each repetition, so that requests which failed
+    /// A random time between half and all of a time that doubles with each repetition, so that requests that failed
     /// together are not repeated together.
     fn growing_pause(&self) -> Duration {
         let limits = self.client.limits;
@@ -334,7 +334,7 @@ impl Retry<'_> {
     }
 }
 
-/// A problem (RFC 9457), as far as it is shown.
+/// The fields of a problem (RFC 9457) that are shown.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Problem<'a> {
@@ -388,20 +388,20 @@ pub(super) fn parse_url(text: &str) -> Result<Url, ClientError> {
 
 /// An HTTP client for a service.
 pub(super) fn http(url: &Url, key: Option<&Secret>) -> Result<ClientBuilder, ClientError> {
-    // It fails if the process has a provider already, which serves as well.
+    // It fails if the process already has a provider, which will do.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("standings/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(REQUEST_TIME_MAX)
-        // A redirected POST becomes a GET: better to be told of the right address.
+        // A redirected POST becomes a GET: better to report the right address.
         .redirect(redirect::Policy::none());
     if url.scheme() == "http" {
         // Without TLS the system's certificates aren't needed, and a small container has none.
         builder = builder.tls_certs_only([]);
     }
     if is_loopback(url) {
-        // No proxy stands between a machine and itself.
+        // No proxy is needed to reach the machine itself.
         builder = builder.no_proxy();
     }
     if let Some(Secret(key)) = key.filter(|Secret(key)| !key.is_empty()) {
@@ -423,14 +423,14 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Whether the same request may be answered otherwise later.
+/// Whether the same request may succeed later.
 fn is_passing(status: StatusCode) -> bool {
     status.is_server_error()
         || status == StatusCode::TOO_MANY_REQUESTS
         || status == StatusCode::REQUEST_TIMEOUT
 }
 
-/// `None` if it is longer than any answer should be.
+/// `None` if it is longer than any response should be.
 async fn read_body(mut response: Response) -> Result<Option<Bytes>, reqwest::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -448,7 +448,7 @@ fn requested_pause(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds.trim().parse().ok()?))
 }
 
-/// The innermost cause says what happened; those around it say only that a request failed.
+/// The innermost cause says what happened; the outer ones only say that a request failed.
 pub(super) fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::Failure;
 use super::client::{http, parse_url, root_cause};
 
-/// How long the command waits for an answer.
+/// How long the command waits for a response.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Asks the service at this address whether it is ready. Fails if it is not, or does not answer.
+/// Asks the service at this address whether it is ready. Fails if it is not, or does not respond.
 pub async fn command(url: &str) -> Result<(), Failure> {
     let url = parse_url(url.trim_end_matches('/'))?;
     let client = http(&url, None)?.no_proxy().timeout(TIMEOUT).build()?;

@@ -7,7 +7,7 @@
 //! | `healthcheck.rs` | asks a service whether it is ready |
 //! | `check.rs` | looks for contradictions in the data in Redis |
 //!
-//! The commands that use the HTTP interface share one client (`client.rs`). It repeats requests whose failure may pass.
+//! The commands that use the HTTP interface share a client (`client.rs`), which repeats requests whose failure may pass.
 
 pub mod args;
 pub mod check;
@@ -39,8 +39,8 @@ pub struct ServiceArgs {
     pub key: Option<Secret>,
 }
 
-/// Tells why a command failed, on one line of the standard error.
+/// Writes why a command failed, on one line of standard error.
 fn tell(error: &dyn fmt::Display) {
-    // If nobody reads the output, the exit status still tells.
+    // If standard error is closed, the exit status still reports it.
     let _ = writeln!(io::stderr(), "standings: {}", printable(&error.to_string()));
 }

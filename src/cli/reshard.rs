@@ -1,7 +1,7 @@
 //! `standings reshard`: spreads a board over another number of shards.
 //!
-//! The service does the work (`moves/job.rs`). This command asks for it, and then asks how far the service is until it is
-//! done. So the command can be interrupted and repeated at any time.
+//! The service does the work (`moves/job.rs`). This command requests it, and then polls the progress until it is done. So
+//! the command can be interrupted and repeated at any time.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -16,9 +16,9 @@ use crate::domain::ids::BoardId;
 use crate::domain::shard::SHARDS_MAX;
 use crate::moves::work::Spread;
 
-/// The pause between two questions.
+/// The pause between two polls.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// How long the command goes on while the service does not answer.
+/// How long the command goes on while the service does not respond.
 const OUTAGE_MAX: Duration = Duration::from_mins(1);
 /// What the command does, and the scopes that it needs.
 const PURPOSE: Purpose = Purpose {
@@ -40,7 +40,7 @@ pub struct ReshardArgs {
     pub service: ServiceArgs,
 }
 
-/// Runs the command. The service goes on with what it has begun, even if the command fails.
+/// Runs the command. The service continues what it has begun, even if the command fails.
 pub async fn command(args: ReshardArgs) -> Result<(), Failure> {
     let log = |text: &str| {
         let _ = writeln!(io::stderr(), "{}", printable(text));
@@ -66,7 +66,7 @@ pub async fn command(args: ReshardArgs) -> Result<(), Failure> {
             .ask(request, "the question for the shards", OUTAGE_MAX)
             .await?;
     }
-    // If nobody reads the output, the exit status still tells.
+    // If the output is closed, the exit status still reports it.
     let _ = writeln!(io::stdout(), "{} has {} shards", args.board, args.shards);
     Ok(())
 }

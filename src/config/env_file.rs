@@ -1,9 +1,9 @@
 //! `.env`, the file with settings in the working directory.
 //!
-//! It has API keys. So it is read as a whole or not at all, and nothing in it is replaced: `$` and `\` are ordinary
-//! characters. A line is empty, a comment (`# …`), or `NAME=value`, perhaps behind `export `. A value ends at a comment
+//! It may have API keys. So it is read whole or not at all, and nothing in it is substituted: `$` and `\` are ordinary
+//! characters. A line is empty, a comment (`# …`), or `NAME=value`, optionally after `export `. A value ends at a comment
 //! (` # …`) or at the end of the line; spaces around it are not part of it. A value that begins with a single or a double
-//! quote ends at the next quote of that kind. If a name comes twice, the last value counts.
+//! quote ends at the next quote of that kind. If a name is repeated, the last value counts.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -18,7 +18,7 @@ const NAME: &str = ".env";
 /// The variables of the file.
 pub type Variables = BTreeMap<String, String>;
 
-/// Why the file can't be read. No value is repeated in it.
+/// Why the file can't be read. It never contains a value.
 #[derive(Debug, Error)]
 pub enum EnvFileError {
     /// The file itself.
@@ -34,12 +34,12 @@ pub enum EnvFileError {
     },
 }
 
-/// Reads the file of a directory; where there is none, there are no variables.
+/// Reads the file of a directory; without a file there are no variables.
 pub fn read(directory: &Path) -> Result<Variables, EnvFileError> {
     let path = directory.join(NAME);
     match fs::read(&path) {
         Ok(content) => parse(&content),
-        // A link to a file that is gone is not "no file".
+        // A broken symbolic link is not "no file".
         Err(error) if error.kind() == ErrorKind::NotFound && path.symlink_metadata().is_err() => {
             Ok(Variables::new())
         }
@@ -62,7 +62,7 @@ fn parse(content: &[u8]) -> Result<Variables, EnvFileError> {
 
 fn parse_line(line: &str) -> Result<Option<(String, String)>, &'static str> {
     let line = line.trim();
-    // Also in a comment: where lines end by CR alone, the whole file would be one.
+    // Even in a comment: if lines ended in CR alone, the whole file would be one.
     if line.contains(|c: char| c.is_control() && c != '\t') {
         return Err("it has a control character");
     }
@@ -95,7 +95,7 @@ fn parse_value(value: &str) -> Result<&str, &'static str> {
     Ok(without_comment(value).trim())
 }
 
-/// What stands before a `#` behind white space.
+/// The text before a `#` that follows white space.
 fn without_comment(text: &str) -> &str {
     let hashes = text.match_indices('#').map(|(place, _)| place);
     let mut comments = hashes.filter(|place| text[..*place].ends_with(char::is_whitespace));

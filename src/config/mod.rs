@@ -29,7 +29,7 @@ use crate::runtime::timeouts::TimeoutFactor;
 
 pub use self::reading::{CliError, settings, warnings};
 
-/// The greatest `STANDINGS_MAX_STALENESS_MS`: whoever hides a member waits as long, and a request may not take for ever.
+/// The maximum of `STANDINGS_MAX_STALENESS_MS`: hiding a member takes this long, and a request must not take forever.
 const MAX_STALENESS_MS_MAX: i64 = 10_000;
 // The headings under which the settings are listed.
 const SERVER: &str = "Server";
@@ -280,7 +280,7 @@ pub struct KafkaArgs {
     pub kafka_options_file: Option<PathBuf>,
 }
 
-/// A filter of the log. What stands alone has to be a level: a name of a part alone would silence all other parts.
+/// A filter of the log. A single word has to be a level: as the name of a module it would silence all others.
 fn log_filter(text: &str) -> Result<String, String> {
     let mut alone = text.split(',').map(str::trim);
     let name = alone.find(|part| {
@@ -295,10 +295,10 @@ fn log_filter(text: &str) -> Result<String, String> {
     }
 }
 
-/// Settings that don't go together.
+/// Settings that can't be combined, or can't be used.
 #[derive(Debug, Error, PartialEq)]
 pub enum ConfigError {
-    /// Anybody on the network could do anything.
+    /// Anyone on the network could do anything.
     #[error(
         "no API keys are configured, and {0} is not a loopback address: set STANDINGS_API_KEYS, or STANDINGS_ALLOW_OPEN=true to be open to everybody"
     )]
@@ -306,15 +306,15 @@ pub enum ConfigError {
     /// There is no server to work on.
     #[error("a worker shares the Redis server of the serving instances: set STANDINGS_REDIS_URL")]
     NoRedis,
-    /// The keys of players' tokens can't be taken.
+    /// The keys of players' tokens can't be used.
     #[error(
         "the keys of players' tokens (STANDINGS_JWT_KEYS, STANDINGS_JWT_KEY) can't be taken: {0}"
     )]
     PlayerKeys(String),
-    /// The patterns of names can't be taken.
+    /// The patterns of names can't be used.
     #[error("the patterns of names (STANDINGS_NAME_BLOCKLIST) can't be taken: {0}")]
     NameBlocklist(String),
-    /// Kafka can't be used as it is set up.
+    /// The settings of Kafka can't be used.
     #[error("the queue in Kafka (STANDINGS_QUEUE_URL, STANDINGS_KAFKA_…) can't be set up: {0}")]
     Kafka(String),
     /// The private server has no replicas.
@@ -322,12 +322,12 @@ pub enum ConfigError {
     NoReplicas(&'static str),
 }
 
-/// The file of a setting; an empty name is none.
+/// The file of a setting; an empty name means none.
 fn named(path: Option<&PathBuf>) -> Option<&PathBuf> {
     path.filter(|path| !path.as_os_str().is_empty())
 }
 
-/// What a file says. The error names the file.
+/// Reads and parses a file. The error names the file.
 fn read<T>(path: &Path, parse: impl Fn(String) -> Result<T, String>) -> Result<T, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
     let read = text.and_then(parse);
@@ -335,7 +335,7 @@ fn read<T>(path: &Path, parse: impl Fn(String) -> Result<T, String>) -> Result<T
 }
 
 impl ServeArgs {
-    /// How HTTP is set up. Reads the file of keys.
+    /// The settings of HTTP. Reads the file of keys.
     pub fn options(&self) -> Result<Options, ConfigError> {
         let set = named(self.jwt_keys.as_ref()).map(|path| read(path, Ok));
         let set = set.transpose().map_err(ConfigError::PlayerKeys)?;
@@ -366,7 +366,7 @@ impl ServeArgs {
         }
     }
 
-    /// How the topic is reached that is the queue, if one is. Reads the file of options.
+    /// The settings of the topic that is the queue, if there is one. Reads the file of options.
     pub fn kafka(&self) -> Result<Option<Settings>, ConfigError> {
         let Some(url) = &self.kafka.queue_url else {
             return Ok(None);
@@ -387,7 +387,7 @@ impl ServeArgs {
         Ok(Some(settings))
     }
 
-    /// What the operator says of profiles. Reads the file of patterns.
+    /// The operator's rules for profiles. Reads the file of patterns.
     fn profile_rules(&self) -> Result<Rules, ConfigError> {
         let path = named(self.name_blocklist.as_ref());
         let list = path.map(|path| read(path, |text| Blocklist::parse(&text)));
@@ -518,7 +518,7 @@ mod tests {
         assert!(!format!("{args:?}").contains("hush"));
     }
 
-    /// What is indented under this line, line by line.
+    /// The lines that are indented under this line.
     fn under<'a>(text: &'a str, line: &str) -> Vec<&'a str> {
         let depth = |line: &str| line.len() - line.trim_start().len();
         let below = text.lines().skip_while(|other| *other != line).skip(1);
@@ -542,7 +542,7 @@ mod tests {
         let fixed: Variables = fixed
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
-        // `env_file` comes before what the image says: that is to be fixed again.
+        // `env_file` overrides the image's values, so they have to be set again.
         let (_, of_image) = image.split_once("\nENV ").unwrap();
         let of_image = of_image.split('\n').take_while(|line| line.contains('='));
         for line in of_image {
@@ -582,7 +582,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(url, "http://127.0.0.1:8080");
-        // All the rest is what the file says.
+        // Everything else is as the file says.
         let rest = ServeArgs {
             listen: alone.listen,
             redis: alone.redis.clone(),

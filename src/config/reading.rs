@@ -1,4 +1,4 @@
-//! Reads the settings from arguments, the environment and `.env`, and says what is wrong with one.
+//! Reads the settings from arguments, the environment and `.env`, and reports invalid ones.
 
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,30 +16,30 @@ use super::env_file::Variables;
 use super::{Cli, Command, KafkaArgs};
 use crate::kafka::settings::ClientOptions;
 
-/// What the names of all settings begin with.
+/// The prefix of the names of all settings.
 const PREFIX: &str = "STANDINGS_";
-/// How similar two names are at least, from 0 to 1, if one is suggested for the other.
+/// How similar two names have to be, from 0 to 1, for one to be suggested for the other.
 const ALIKE_MIN: f64 = 0.7;
 
-/// Why the arguments and the settings can't be taken.
+/// Why the arguments and the settings can't be used.
 #[derive(Debug, Error)]
 pub enum CliError {
-    /// The arguments make no sense, or ask for help: it says what to print, and how to exit.
+    /// The arguments are invalid, or ask for help: it says what to print, and how to exit.
     #[error(transparent)]
     Usage(clap::Error),
-    /// A setting has a value that makes no sense.
+    /// A setting has an invalid value.
     #[error("{variable} ({argument}){given}: {fault}")]
     Setting {
         /// The variable.
         variable: String,
-        /// The same as an argument.
+        /// The argument with the same meaning.
         argument: String,
         /// Its value, unless that is a secret.
         given: String,
         /// What is wrong with it.
         fault: String,
     },
-    /// A setting of other commands is given to the service, which would run without what it stands for.
+    /// A setting of other commands is given to the service, which would ignore it.
     #[error("{variable} is a setting of {commands}, and not of the service{hint}")]
     OfOthers {
         /// The variable.
@@ -52,12 +52,11 @@ pub enum CliError {
 }
 
 impl Cli {
-    /// Takes the arguments, the environment, and the variables of `.env`, in this order. A variable that is empty stands
-    /// for the default.
+    /// Reads the arguments, the environment, and the variables of `.env`, in this order. An empty one means the default.
     ///
     /// # Errors
     ///
-    /// What can't be taken; for `serve` and `worker` also a variable that only other commands take.
+    /// What can't be used; for `serve` and `worker` also a variable that only other commands take.
     pub fn read(
         args: impl IntoIterator<Item = OsString>,
         file: &Variables,
@@ -82,7 +81,7 @@ impl Cli {
     }
 }
 
-/// A setting that is given, and that neither the service takes nor `healthcheck`, which runs where the service runs.
+/// A setting that is given, but is taken neither by the service nor by `healthcheck`, which runs where the service runs.
 fn setting_of_others(is_given: impl Fn(&str) -> bool) -> Option<CliError> {
     let mut cli = Cli::command();
     cli.build();
@@ -116,7 +115,7 @@ fn variable_of(arg: &Arg) -> Option<String> {
     arg.get_env()?.to_str().map(ToOwned::to_owned)
 }
 
-/// The known setting whose name is most like this one, if it may be meant.
+/// The known setting with the most similar name, if it may be meant.
 fn alike<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a String> {
     let end = name.strip_prefix(PREFIX)?;
     let alike = known.filter_map(|known| {
@@ -127,7 +126,7 @@ fn alike<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a 
     nearest.map(|(_, known)| known)
 }
 
-/// Has an argument take its default from `.env`, where the environment has no value for it.
+/// Makes an argument take its default from `.env`, if the environment has no value for it.
 fn with_variables(arg: Arg, file: &Variables) -> Arg {
     let Some(name) = arg.get_env().map(OsStr::to_owned) else {
         return arg;
@@ -145,7 +144,7 @@ fn with_variables(arg: Arg, file: &Variables) -> Arg {
 }
 
 impl From<clap::Error> for CliError {
-    /// One line for a setting that may come from a file far away, instead of how to call the program.
+    /// One line about the setting, which may be in a distant file, instead of how to call the program.
     fn from(error: clap::Error) -> Self {
         let text = |kind| match error.get(kind) {
             Some(ContextValue::String(text)) => Some(text.clone()),
@@ -179,7 +178,7 @@ impl From<clap::Error> for CliError {
     }
 }
 
-/// All arguments that are settings; one that several commands take comes several times.
+/// All arguments that are settings; one that several commands take is repeated.
 pub fn settings() -> impl Iterator<Item = Arg> {
     let mut cli = Cli::command();
     cli.build();
@@ -188,7 +187,7 @@ pub fn settings() -> impl Iterator<Item = Arg> {
     args.into_iter().filter(|arg| arg.get_env().is_some())
 }
 
-/// A setting whose variable in the environment is not UTF-8, though it names no file: that may have any bytes.
+/// A setting whose variable in the environment is not UTF-8, unless it names a file: file names may have any bytes.
 fn not_utf8() -> Option<Arg> {
     settings().find(|arg| {
         let value = arg.get_env().and_then(env::var_os);
@@ -197,7 +196,7 @@ fn not_utf8() -> Option<Arg> {
     })
 }
 
-/// Warnings about variables of the environment and of `.env` that look like settings and are none.
+/// Warnings about variables of the environment and of `.env` that look like settings but are none.
 pub fn warnings(file: &Variables) -> Vec<String> {
     let of_environment = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     warnings_of(of_environment.chain(file.keys().cloned()))
@@ -220,7 +219,7 @@ fn warnings_of(names: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 impl KafkaArgs {
-    /// Warnings about settings that do nothing, because no topic is the queue.
+    /// Warnings about settings that have no effect, because no topic is the queue.
     pub fn warnings(&self) -> Vec<String> {
         let has_topic = self.kafka_dead_letter_topic.is_some();
         let has_options = self.kafka_options != ClientOptions::default();
@@ -291,7 +290,7 @@ mod tests {
             let said = "STANDINGS_API_KEY is a setting of `import` and `reshard`, and not of the service; STANDINGS_API_KEYS is one of the service";
             assert_eq!(error, said, "{command:?}");
             assert!(read(command, &[("STANDINGS_API_KEY", "")]).is_ok());
-            // The check of a container runs in the environment of the service.
+            // A container's health check runs in the environment of the service.
             assert!(read(command, &[("STANDINGS_URL", "http://h")]).is_ok());
         }
         for command in [

@@ -1,4 +1,4 @@
-//! A member on many boards: where it stands, what it is called, and where it is hidden.
+//! A member on many boards: its ranks, its names, and where it is hidden.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::runtime::join::join_all;
 use crate::standings::routes::across::{BoardEntry, BoardProblem, BoardStanding, MemberStandings};
 use crate::standings::routes::answers::{EntryBody, StandingBody};
 
-/// How many boards a part of the list has: as many as one request can name.
+/// How many boards a part of the list has, the most that one request can name.
 const BOARDS_MAX: &str = "100";
 
 /// Which member, and in which standings.
@@ -23,19 +23,19 @@ const BOARDS_MAX: &str = "100";
 #[serde(deny_unknown_fields)]
 pub(super) struct Params {
     member: String,
-    /// Ids of boards, with commas or spaces between them. None: all boards, for who may list them.
+    /// Ids of boards, separated by commas or spaces. If empty, all boards, for viewers that may list them.
     #[serde(default)]
     boards: String,
-    /// Empty: the window that most of the boards have.
+    /// If empty, the window that most of the boards have.
     #[serde(default)]
     window: String,
-    /// The list of all boards begins behind this one.
+    /// The list of all boards begins after this one.
     #[serde(default)]
     after: String,
 }
 
 impl List {
-    /// The window that most boards have; of several the one that is named first by a board.
+    /// The window that most boards have; of several the one that comes first in the boards.
     fn commonest_window(&self) -> Option<&str> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         let windows = || self.boards.iter().flat_map(|board| &board.windows);
@@ -47,7 +47,7 @@ impl List {
         windows.find(|window| counts.get(window) == Some(most))
     }
 
-    /// Those that have this window.
+    /// The boards that have this window.
     fn with_window(&self, window: &str) -> Vec<&str> {
         let boards = self.boards.iter();
         let boards = boards.filter(|board| board.windows.iter().any(|own| own == window));
@@ -70,25 +70,25 @@ impl BoardStanding {
 struct AcrossPage {
     frame: Frame,
     member: String,
-    /// What its profile calls it.
+    /// The name in its profile.
     name: Option<String>,
     boards: String,
     window: String,
-    /// Its page for all boards, if there is something for the viewer.
+    /// Its page for all boards, if the viewer may do anything there.
     everywhere: Option<String>,
-    /// The boards, each with how the member is hidden there, if it is, and the viewer may know.
+    /// The boards, each with the member's hide there, if it has one and the viewer may know.
     lines: Vec<(BoardStanding, Option<HiddenMember>)>,
     parts: Parts,
 }
 
-/// The page, for who comes from a standing of a board, if it is for the viewer.
+/// The address of the page, coming from a standing of a board, if the viewer may see it.
 pub(super) fn way_from(
     visitor: &Visitor,
     member: &str,
     board: &str,
     window: &str,
 ) -> Option<String> {
-    // Who may list boards sees all of them.
+    // A visitor that may list boards sees all of them.
     let may_list = visitor.may(Scope::Configure);
     let boards = if may_list { "" } else { board };
     let query = [("member", member), ("boards", boards), ("window", window)];
@@ -135,7 +135,7 @@ pub(super) async fn show(
         (answers, seen_by_moderators) = read(&mut frame, &viewer, &member, &query).await?;
     }
     let name = name_in(seen_by_moderators.iter().chain(&answers));
-    // Both have the boards in the order of the request.
+    // Both are in the order of the request.
     let seen = seen_by_moderators.into_iter().map(Some);
     let seen = seen.chain(std::iter::repeat_with(|| None));
     let lines = answers.into_iter().zip(seen).map(async |(answer, seen)| {
@@ -157,8 +157,8 @@ pub(super) async fn show(
     })
 }
 
-/// Reads the standings of a member, and for moderators those in which it may be hidden, too. Ranks and totals of the page are
-/// those that everybody sees.
+/// Reads the standings of a member, and for moderators also those in which it may be hidden. Ranks and totals of the page
+/// are the public ones.
 async fn read(
     frame: &mut Frame,
     viewer: &Viewer,
@@ -175,14 +175,14 @@ async fn read(
     Ok((answers.standings, seen.standings))
 }
 
-/// The name in the first of the entries that has a profile.
+/// The name in the first entry that has a profile.
 fn name_in<'a>(standings: impl Iterator<Item = &'a BoardStanding>) -> Option<String> {
     let mut entries = standings.filter_map(BoardStanding::entry);
     let profile = entries.find_map(|entry| entry.profile.as_ref()?.as_ref())?;
     Some(profile.profile().name.to_string())
 }
 
-/// How the member is hidden on a board, if its entry, as moderators see it, is marked as hidden.
+/// The member's hide on a board, if its entry, as moderators see it, is marked as hidden.
 async fn find_hide(
     viewer: &Viewer,
     member: &str,

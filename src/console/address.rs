@@ -7,7 +7,7 @@ pub(super) fn v1(path: &[&str]) -> String {
     v1_with(path, &[])
 }
 
-/// The same, with those parameters that have a value.
+/// A route of `/v1` with these parts of its path, and those parameters that have a value.
 pub(super) fn v1_with(path: &[&str], query: &[(&str, &str)]) -> String {
     address(&[&["v1"], path].concat(), query)
 }

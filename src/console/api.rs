@@ -1,4 +1,4 @@
-//! The routes of `/v1`, as a page calls them: for whoever is signed in, and without a connection between.
+//! Calls the routes of `/v1` for a page, as the viewer, without a connection.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -12,7 +12,7 @@ use super::session::Visitor;
 use crate::http::inner::{ask, fault, parsed, uri};
 use crate::http::problem::{Kind, Problem};
 
-/// What was found; `None` if it was refused by a kind of problem that says that there is nothing.
+/// The result; `None` if it was refused with a kind of problem that means that there is nothing.
 pub(super) fn unless<T>(
     found: Result<T, Problem>,
     says_so: impl FnOnce(Kind) -> bool,
@@ -23,18 +23,18 @@ pub(super) fn unless<T>(
     }
 }
 
-/// What was found; `None` if it was answered with 404.
+/// The result; `None` if the response was 404.
 pub(super) fn if_there<T>(found: Result<T, Problem>) -> Result<Option<T>, Problem> {
     unless(found, |kind| kind.status == StatusCode::NOT_FOUND)
 }
 
 impl Visitor {
-    /// What a GET is answered with.
+    /// The response to a GET.
     pub(super) async fn read<T: DeserializeOwned>(&self, address: &str) -> Result<T, Problem> {
         self.call(Method::GET, address, None).await
     }
 
-    /// Does something with this body. An answer without a body is null.
+    /// Sends a request with this body. A response without a body is null.
     pub(super) async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -45,7 +45,7 @@ impl Visitor {
         parsed(response.into_body()).await
     }
 
-    /// Does something with this body at a path of `/v1`, for who needs nothing of the answer.
+    /// Sends a request with this body to a path of `/v1`, and ignores the response.
     pub(super) async fn order(
         &self,
         method: Method,
@@ -56,8 +56,8 @@ impl Visitor {
         Ok(())
     }
 
-    /// Does something with these headers and this body. The answer is as it comes: it may be longer than what the service would
-    /// hold in memory.
+    /// Sends a request with these headers and this body. The response is passed on as a stream: it may be larger than the
+    /// service would hold in memory.
     pub(super) async fn respond(
         &self,
         method: Method,
@@ -76,7 +76,7 @@ impl Visitor {
         ask(&self.console.table, &self.arrival, request).await
     }
 
-    /// How somebody does the same who has a shell.
+    /// The curl command that reads the same.
     pub(super) fn curl(&self, address: &str) -> String {
         let key = if self.is_anybody() {
             ""
@@ -87,7 +87,7 @@ impl Visitor {
         format!("curl {key}'{origin}{address}'")
     }
 
-    /// The same of what changes something.
+    /// The curl command that makes the same change.
     pub(super) fn curl_to(&self, method: &Method, address: &str, body: Option<&Value>) -> String {
         let call = format!("{} -X {method}", self.curl(address));
         let Some(body) = body else { return call };

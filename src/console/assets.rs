@@ -1,4 +1,4 @@
-//! What pages are made of beside their text: a stylesheet, a module, an icon.
+//! The files that pages use: a stylesheet, a module, an icon.
 
 use axum::extract::Path;
 use axum::http::HeaderMap;
@@ -7,14 +7,14 @@ use axum::response::Response;
 use crate::http::files::{CSS, JAVASCRIPT, answer};
 use crate::http::problem::{NOT_FOUND, Problem};
 
-/// The name of a file, its type, and what is in it.
+/// The name of each file, its type, and its content.
 const FILES: [(&str, &str, &str); 3] = [
     ("console.css", CSS, include_str!("assets/console.css")),
     ("live.js", JAVASCRIPT, include_str!("assets/live.js")),
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];
 
-/// A file. A browser keeps it, and asks each time whether it is the same still: a new release has others.
+/// A file. Browsers keep it, and revalidate it each time: a new release has others.
 pub(super) async fn file(
     Path(name): Path<String>,
     headers: HeaderMap,

@@ -1,4 +1,4 @@
-//! The audit log: who has changed what, and who has tried to.
+//! The audit log: who has changed what, or has tried to.
 
 use askama::Template;
 use serde::Deserialize;
@@ -29,7 +29,7 @@ pub(super) struct Params {
 }
 
 impl AuditLine {
-    /// What the request and its outcome tell, as JSON.
+    /// The reports of the request and its outcome, as JSON.
     fn details(&self) -> String {
         let outcome = self.outcome.as_ref();
         let told = [
@@ -46,7 +46,7 @@ impl AuditLine {
     }
 }
 
-/// The log, the newest line first.
+/// The log, newest line first.
 pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer {
     let query = [
         ("board", params.board.trim()),

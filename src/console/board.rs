@@ -13,17 +13,17 @@ use crate::domain::board::Order;
 use crate::http::problem::{FORBIDDEN, Problem};
 use crate::periods::summary::routes::{SummaryBody, WindowSummary};
 
-/// What stands at the top of each page of a board.
+/// The top of each page of a board.
 #[derive(Default)]
 pub(super) struct Heading {
     pub(super) board: String,
     pub(super) title: String,
-    /// The other pages of the board, as far as the visitor may see them.
+    /// The other pages of the board that the visitor may see.
     pub(super) tabs: Vec<Tab>,
 }
 
 impl Heading {
-    /// That of a board, with its summary if the visitor may read it; `current` is the page that it stands on.
+    /// The heading of a board, with its summary if the visitor may read it; `current` is the page that it is on.
     fn new(visitor: &Visitor, board: &str, summary: Option<&SummaryBody>, current: &str) -> Self {
         let may = |scope| visitor.may_on(scope, board);
         let may_configure = may(Scope::Configure);
@@ -53,7 +53,7 @@ impl Heading {
         }
     }
 
-    /// What the board is called.
+    /// The board's title, or its id.
     pub(super) fn name(&self) -> &str {
         match self.title.as_str() {
             "" => &self.board,
@@ -63,7 +63,7 @@ impl Heading {
 }
 
 impl Frame {
-    /// Makes it that of the page of a board behind a tab, with the board's summary if the visitor may read it.
+    /// Sets the heading of a page of a board under a tab, with the board's summary if the visitor may read it.
     pub(super) fn set_board(&mut self, board: &str, summary: Option<&SummaryBody>, tab: &str) {
         self.heading = Heading::new(&self.visitor, board, summary, tab);
         self.title = format!("{tab} of {}", self.heading.name());
@@ -72,7 +72,7 @@ impl Frame {
         }
     }
 
-    /// The same; the summary is read. `None` for who may do other things with the board than read it.
+    /// Reads the summary, and sets the heading with it. `None` if the visitor may use the board, but not read it.
     pub(super) async fn read_board(
         &mut self,
         board: &str,
@@ -84,7 +84,7 @@ impl Frame {
         Ok(summary)
     }
 
-    /// Makes it that of a page about standings, and reads the summary of the board; `what` it shows of that.
+    /// Reads the summary of the board, and sets the heading of a page about standings; `what` it shows of them.
     pub(super) async fn read_standings(
         &mut self,
         board: &str,
@@ -118,7 +118,7 @@ struct BoardPage {
     summary: SummaryBody,
 }
 
-/// A page about a standing: the standing itself, or a part of it.
+/// The address of a page about a standing: the standing itself, or a part of it.
 pub(super) fn standing_page(
     board: &str,
     window: &str,
@@ -129,7 +129,7 @@ pub(super) fn standing_page(
     address(&[&path, part].concat(), query)
 }
 
-/// The page of a member of a standing; `hidden` is `include` where that counts hidden members, too.
+/// The address of the page of a member of a standing; `hidden` is `include` where hidden members count, too.
 pub(super) fn member_page(
     board: &str,
     window: &str,
@@ -146,7 +146,7 @@ pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Answer {
     let mut frame = Frame::new(&viewer, "");
     let summary = match frame.read(&["boards", &board, "summary"], &[]).await {
         Err(problem) if problem.kind == FORBIDDEN => {
-            // Whoever may not read it is led to what there is to do.
+            // A viewer that may not read it is led to what it may do.
             let heading = Heading::new(&viewer, &board, None, "");
             let tab = heading.tabs.first().ok_or(problem)?;
             return Ok(Redirect::to(&tab.address).into_response());
@@ -166,8 +166,8 @@ struct DefinitionPage {
 }
 
 impl DefinitionPage {
-    /// The page that shows the first window in pages of others, if they can show the board. Of a league cohorts are shown, and none
-    /// is for all.
+    /// The page that shows the first window in a frame of other pages, if the board can be shown. A league is shown by
+    /// cohort, so no page is for all.
     fn embedded(&self) -> Option<String> {
         let is_shown = self.definition["public"] == true && self.definition["league"].is_null();
         let window = self.definition["windows"][0]
@@ -176,7 +176,7 @@ impl DefinitionPage {
         Some(address(&["embed", &self.frame.heading.board, window], &[]))
     }
 
-    /// The element that shows the page in a frame, as text.
+    /// The element that frames the page, as text.
     fn frame_around(&self, page: &str) -> String {
         let Ok(title) = escape(self.frame.heading.name(), Html);
         let origin = self.frame.visitor.origin();

@@ -13,7 +13,7 @@ use crate::domain::time::Timestamp;
 use crate::periods::summary::routes::WindowSummary;
 use crate::runtime::join::join_all;
 
-/// How many boards a page has: each is asked for its totals.
+/// How many boards a page has: the totals of each are read.
 const BOARDS_MAX: &str = "25";
 
 #[derive(Template)]
@@ -22,13 +22,13 @@ struct ListPage {
     frame: Frame,
     prefix: String,
     tag: String,
-    /// The boards, each with its windows, and how many members their running periods have; without windows if these can't be told.
+    /// The boards, each with its windows and how many members their running periods have; without windows if unreadable.
     boards: Vec<(Defined, Vec<WindowSummary>)>,
     unreadable: Vec<UnreadableBoard>,
     parts: Parts,
 }
 
-/// Who may not list boards can open one.
+/// The page for viewers that may not list boards, but can open one.
 #[derive(Template)]
 #[template(path = "console/open.html")]
 struct Open {
@@ -42,7 +42,7 @@ pub(super) struct List {
     pub(super) next: Option<String>,
 }
 
-/// What pages need of a definition.
+/// The fields of a definition that pages need.
 #[derive(Default, Deserialize)]
 pub(super) struct Defined {
     pub(super) board: String,
@@ -67,7 +67,7 @@ pub(super) struct Params {
     done: String,
 }
 
-/// The way to the list.
+/// Redirects to the list.
 pub(super) async fn enter(_: Viewer) -> Redirect {
     Redirect::to("/console/boards")
 }
@@ -91,20 +91,20 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer
     ];
     let listed_at = frame.reading(&["boards"], &query);
     let mut found = match BoardId::parse(&prefix) {
-        // No board begins like this.
+        // No board id begins like this.
         Err(_) if !prefix.is_empty() => List::default(),
         _ => viewer.read(&listed_at).await?,
     };
     found.begin_with(&prefix);
     if !prefix.is_empty() && after.is_empty() && BoardId::parse(&prefix).is_ok() {
-        // The list begins behind the board that is called just so.
+        // The list begins after the board whose id is the prefix itself.
         let own: Option<Defined> = if_there(viewer.read(&v1(&["boards", &prefix])).await)?;
         let own = own.filter(|board| tag.is_empty() || board.tags.contains(&tag));
         found.boards.splice(0..0, own);
     }
     let boards = found.boards.into_iter().map(async |board| {
         let summary = viewer.summary(&board.board).await;
-        // The board is listed, even if the shards of its members do not answer, or the key may not read it.
+        // The board is listed even if the shards of its members do not answer, or the key may not read it.
         let windows = summary.map_or_else(|_| Vec::new(), |summary| summary.windows);
         (board, windows)
     });
@@ -119,7 +119,7 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer
 }
 
 impl List {
-    /// Keeps the boards that begin like this. They stand together in the list.
+    /// Keeps the boards that begin like this. They are consecutive in the list.
     fn begin_with(&mut self, prefix: &str) {
         self.boards.retain(|board| board.board.starts_with(prefix));
         self.unreadable
@@ -128,7 +128,7 @@ impl List {
     }
 }
 
-/// The list of the boards that begin like this, and have this tag.
+/// The address of the list of the boards that begin like this and have this tag.
 pub(super) fn tagged(prefix: &str, tag: &str) -> String {
     let query = [("prefix", prefix), ("tag", tag)];
     address(&["console", "boards"], &query)

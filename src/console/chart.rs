@@ -1,28 +1,28 @@
-//! Charts: figures of periods as SVG (`templates/console/chart.html`), with a title and a description for who does not see it.
+//! Charts: figures of periods as SVG (`templates/console/chart.html`), with a title and a description for screen readers.
 
-/// Where the figures lie in the picture, in its pixels. The template has these numbers, too.
+/// Where the figures are in the picture, in pixels. The template has these numbers, too.
 const LEFT: f64 = 60.0;
 const RIGHT: f64 = 440.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 146.0;
-/// How many keys fit below.
+/// How many keys fit below the chart.
 const KEYS_MAX: usize = 4;
-/// How many steps there are beside.
+/// How many steps the scale has.
 const STEPS_MAX: f64 = 4.0;
-/// The room between two bars: twice as many pixels.
+/// Half of the gap between two bars, in pixels.
 const BAR_MARGIN: f64 = 1.0;
 
 /// A chart.
 #[derive(Debug)]
 pub(super) struct Chart {
-    /// What tells it apart from other charts of its page.
+    /// Its id, unique in its page.
     pub(super) id: &'static str,
     pub(super) title: &'static str,
-    /// What is to be seen in it, in words.
+    /// What it shows, in words.
     pub(super) description: String,
-    /// The keys below, at their x.
+    /// The keys below, with their x.
     pub(super) keys: Vec<(f64, String)>,
-    /// The figures beside, at their y.
+    /// The figures of the scale, with their y.
     pub(super) levels: Vec<(f64, String)>,
     pub(super) bars: Vec<Bar>,
     /// The points of each unbroken part of a line.
@@ -42,7 +42,7 @@ pub(super) struct Bar {
 pub(super) type Figure<'a> = (&'a str, Option<f64>);
 
 impl Chart {
-    /// One of these figures, which go from `lowest` to `highest`, with these levels beside, and with neither bars nor a line yet.
+    /// A chart of these figures, which range from `lowest` to `highest`, with these levels, and no bars or line yet.
     fn new(
         (id, title): (&'static str, &'static str),
         figures: &[Figure<'_>],
@@ -53,7 +53,7 @@ impl Chart {
         let description = ends.map(|((first, _), (last, _))| {
             format!("From {first} to {last}, between {lowest} and {highest}")
         });
-        // Some keys, at equal distances.
+        // Some keys, equally spaced.
         let every = figures.len().div_ceil(KEYS_MAX).max(1);
         let keys = places(figures).step_by(every);
         Self {
@@ -101,7 +101,7 @@ impl Chart {
         }
     }
 
-    /// A line through ranks, the best of which is at the top; it is broken where there is none.
+    /// A line through ranks, with the best at the top; it is broken where there is none.
     pub(super) fn ranks(id: &'static str, title: &'static str, figures: &[Figure<'_>]) -> Self {
         let ranks = || figures.iter().filter_map(|(_, rank)| *rank);
         let best = ranks().reduce(f64::min).unwrap_or(1.0);
@@ -129,7 +129,7 @@ impl Chart {
     }
 }
 
-/// How wide the place of a figure is.
+/// The width available to a figure.
 fn width_of_one(figures: &[Figure<'_>]) -> f64 {
     (RIGHT - LEFT) / float(figures.len().max(1) as u64)
 }
@@ -141,7 +141,7 @@ fn places<'a>(figures: &'a [Figure<'a>]) -> impl Iterator<Item = (f64, &'a Figur
     middles.zip(figures)
 }
 
-/// The least of 1, 2, 5, 10, 20, … and of 0.5, 0.2, … that is not below a value.
+/// The least of 1, 2, 5, 10, 20, … and 0.5, 0.2, … that is at least a value.
 fn round_up(value: f64) -> f64 {
     let magnitude = 10_f64.powf(value.log10().floor());
     let steps = [1.0, 2.0, 5.0].map(|step| step * magnitude);

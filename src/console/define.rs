@@ -1,6 +1,6 @@
 //! Defining a board, and changing its definition: a form with every setting, what the change would do, and the change.
 //!
-//! The settings and what they mean come from the OpenAPI document: the form has all that there are.
+//! The settings and their descriptions come from the OpenAPI document, so the form is always complete.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ use crate::domain::board::{Definition, FieldError};
 use crate::http::packed;
 use crate::http::problem::{Problem, VALIDATION_FAILED};
 
-/// How the form is divided: the name of each part, and its settings. What is named in no part is behind them.
+/// The parts of the form: the name of each, and its settings. Settings that no part names come last.
 const NAMED: [&str; 4] = [
     "What it is: title tags windows timezone week_start public",
     "Scores and ranks: update order decimals score_min score_max ties ranking",
@@ -24,18 +24,18 @@ const NAMED: [&str; 4] = [
     "Ends of periods: finalize rewards retention carryover season",
 ];
 
-/// How a setting is filled in.
+/// The input of a setting.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Input {
     /// Yes or no.
     Box,
-    /// One of these; none of them is the default.
+    /// One of these; without a choice, the default.
     Choice(Vec<String>),
     /// A text.
     Text,
     /// A number, as it is written.
     Number,
-    /// Texts, one in a line.
+    /// Texts, one per line.
     Lines,
     /// Anything, as JSON.
     Json,
@@ -97,7 +97,7 @@ fn input(schema: &Value, document: &Value) -> Input {
 }
 
 impl Setting {
-    /// A value as the form has it.
+    /// A value as the form shows it.
     fn written(&self, value: &Value) -> String {
         match (&self.input, value) {
             (_, Value::Null) => String::new(),
@@ -120,7 +120,7 @@ impl Setting {
             Input::Box => (text == "true").into(),
             _ if text.is_empty() => return Ok(None),
             Input::Lines => form.lines(&self.name).into(),
-            // What is no number the service calls so.
+            // The service reports it if this is no number.
             Input::Number => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
             Input::Json => serde_json::from_str(text).map_err(|error| {
                 let detail = format!("is not JSON: {error}");
@@ -139,7 +139,7 @@ struct Previewed {
 #[derive(Template)]
 #[template(path = "console/define.html")]
 struct DefinePage {
-    /// Its form has a field for each setting, and: `board`, which is empty if its id is to be filled in; `etag`, the version of the
+    /// Its form has a field for each setting, and: `board`, empty if its id has to be filled in; `etag`, the version of the
     /// definition that is changed, empty for a new board; `drop_windows`.
     frame: Frame,
     preview: Option<BoardPreview>,
@@ -159,7 +159,7 @@ impl DefinePage {
         }
     }
 
-    /// What is wrong with a setting.
+    /// The errors of a setting.
     fn faults(&self, setting: &str) -> Vec<&str> {
         let problem = self.frame.problem.as_ref();
         let errors = problem.into_iter().flat_map(|problem| &problem.errors);
@@ -169,7 +169,7 @@ impl DefinePage {
             .collect()
     }
 
-    /// Writes the form again with the problem, and beside each setting what is wrong with it.
+    /// Shows the form again with the problem, and the errors next to the settings.
     fn refused(mut self, problem: Problem) -> Answer {
         let status = self.frame.refuse(problem);
         refused(status, &self)
@@ -204,7 +204,7 @@ pub(super) async fn show(viewer: Viewer, Query(Params { board }): Query<Params>)
     html(&DefinePage::new(&viewer, form))
 }
 
-/// What a board has that says as little as can be.
+/// The definition of a board with as few settings as possible.
 fn defaults() -> Value {
     let least = json!({"windows": ["day", "week", "all"]});
     let definition = serde_json::from_value::<Definition>(least);

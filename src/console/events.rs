@@ -1,4 +1,4 @@
-//! Events of a board: what became of one; and sending one, as to put a score right.
+//! Events of a board: the outcome of one; and sending one, for instance to correct a score.
 
 use askama::Template;
 use axum::http::Method;
@@ -11,7 +11,7 @@ use crate::http::problem::Problem;
 use crate::queue::event_status::routes::{EventOutcome, EventStatusBody, EventStatuses};
 use crate::redis::random;
 
-/// How many random bytes the id of an event has that is sent from here.
+/// How many random bytes the id of an event sent from here has.
 const ID_BYTES: usize = 8;
 
 /// Which event.
@@ -24,7 +24,7 @@ pub(super) struct Params {
     done: String,
 }
 
-/// The form for an event. Its id is chosen before it is sent, so that the event counts once however often that is.
+/// The form for an event. Its id is chosen before it is sent, so that the event counts once however often the form is sent.
 fn new_event() -> Result<Form, Problem> {
     let id = random::hexadecimal::<ID_BYTES>("console-");
     let id = id.map_err(|error| Problem::internal(error.to_string()))?;
@@ -67,7 +67,7 @@ impl Page for EventsPage {
     }
 }
 
-/// Sends an event, and shows what became of it.
+/// Sends an event, and shows its outcome.
 pub(super) async fn send(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let sent = async {
         let (id, member) = (form.required("id")?, form.required("member")?);

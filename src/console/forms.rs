@@ -1,4 +1,4 @@
-//! Forms: which ones are taken, and what they say.
+//! Forms: which ones are accepted, and their fields.
 
 use axum::body::Body;
 use axum::extract::FromRequestParts;
@@ -12,15 +12,15 @@ use super::{Console, Visitor};
 use crate::http::extract::{BODY_BYTES_MAX, JsonBytes};
 use crate::http::problem::{FORM_REFUSED, INTERNAL, Problem};
 
-/// The page of the only form that is for those who are not signed in, and its largest body, in bytes.
+/// The page of the only form for visitors that are not signed in, and its largest body, in bytes.
 const SIGN_IN: &str = "/console/sign-in";
 const SIGN_IN_BYTES_MAX: usize = 16 << 10;
 /// The field of the token.
 const TOKEN: &str = "token";
-/// The field into which the name is typed of what ends for ever.
+/// The field into which the name of what is deleted permanently is typed.
 const CONFIRMED: &str = "confirm";
 
-/// The fields of a form: those that a page of the console has sent, or those that a page shows filled in.
+/// The fields of a form: as sent by a page of the console, or to be shown filled in.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Form(Vec<(String, String)>);
 
@@ -32,8 +32,8 @@ impl<'a> FromIterator<(&'a str, String)> for Form {
 }
 
 impl Form {
-    /// Reads a form, if it comes from a page of the console: with its origin, which browsers don't let pages choose, and with
-    /// its token, which pages of other origins can't read. All that can be checked before the body is read is.
+    /// Reads a form if it comes from a page of the console: with its origin, which browsers don't let pages choose, and
+    /// with its token, which pages of other origins can't read. As much as possible is checked before the body is read.
     pub(super) async fn read(
         visitor: &Visitor,
         parts: &Parts,
@@ -75,12 +75,12 @@ impl Form {
         Ok(form)
     }
 
-    /// A field; empty if it is not there.
+    /// A field; empty if it is absent.
     pub(super) fn field(&self, name: &str) -> &str {
         self.given(name).unwrap_or_default()
     }
 
-    /// A field that has to be filled in, without the spaces around it.
+    /// A field that has to be filled in, trimmed.
     pub(super) fn required(&self, name: &str) -> Result<&str, Problem> {
         match self.field(name).trim() {
             "" => Err(Problem::invalid_field(format!("/{name}"), "is missing")),
@@ -88,7 +88,7 @@ impl Form {
         }
     }
 
-    /// All that was chosen of a field.
+    /// All values that were chosen for a field.
     pub(super) fn chosen(&self, name: &str) -> Vec<&str> {
         self.0
             .iter()
@@ -97,12 +97,12 @@ impl Form {
             .collect()
     }
 
-    /// Whether this was chosen of a field.
+    /// Whether this value was chosen for a field.
     pub(super) fn has(&self, name: &str, value: &str) -> bool {
         self.chosen(name).contains(&value)
     }
 
-    /// The lines of a field that have something.
+    /// The lines of a field that are not blank.
     pub(super) fn lines(&self, name: &str) -> Vec<&str> {
         let lines = self.field(name).lines().map(str::trim);
         lines.filter(|line| !line.is_empty()).collect()
@@ -113,7 +113,7 @@ impl Form {
         self.given(name).map(utc)
     }
 
-    /// Checks that the name of what ends for ever was typed.
+    /// Checks that the name of what is deleted permanently was typed.
     pub(super) fn confirm(&self, name: &str) -> Result<(), Problem> {
         if self.field(CONFIRMED) == name {
             return Ok(());

@@ -46,7 +46,7 @@ pub(super) async fn hide(viewer: Viewer, Path(board): Path<String>, form: Form) 
     Ok(back(&board, &form, "hidden"))
 }
 
-/// Adds to the order to hide a member why it is hidden, and until when.
+/// Adds the reason and the end to a request that hides a member.
 pub(super) fn add_reason(hide: &mut Value, form: &Form) {
     hide["reason"] = form.field("reason").trim().into();
     add(hide, "until", form.instant("until"));
@@ -59,7 +59,7 @@ pub(super) async fn unhide(viewer: Viewer, Path(board): Path<String>, form: Form
     Ok(back(&board, &form, "unhidden"))
 }
 
-/// The way back to the page that the form stood on.
+/// Redirects to the page that had the form.
 pub(super) fn back(board: &str, form: &Form, done: &str) -> Response {
     let done = ("done", done);
     match form.given("window") {

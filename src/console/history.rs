@@ -1,4 +1,4 @@
-//! How a member stood in the last periods of a window: in a league from the seats that it had, elsewhere from the standings.
+//! A member's results in the last periods of a window: in a league from its seats, elsewhere from the standings.
 
 use serde_json::json;
 
@@ -12,10 +12,10 @@ use crate::leagues::tiers::routes::HistoryBody;
 use crate::standings::routes::answers::PlayedBody;
 use crate::standings::routes::queries::QueryResult;
 
-/// Over how many periods it goes.
+/// How many periods it covers.
 const PERIODS_MAX: &str = "30";
 
-/// How a member stood in periods, the newest first.
+/// A member's results in periods, newest first.
 #[derive(Default)]
 pub(super) struct History {
     pub(super) lines: Vec<Line>,
@@ -29,12 +29,12 @@ pub(super) struct Line {
     pub(super) entry: Option<PastEntry>,
 }
 
-/// How it stood there.
+/// Its entry there.
 pub(super) struct PastEntry {
     pub(super) rank: Option<u64>,
     pub(super) score: ShownScore,
     pub(super) total: Option<u64>,
-    /// In a league, the cohort, and where the member went from it.
+    /// In a league, the cohort, and where the member moved from it.
     pub(super) cohort: Option<String>,
     pub(super) moved: Option<Move>,
 }
@@ -42,7 +42,7 @@ pub(super) struct PastEntry {
 impl History {
     fn of(lines: Vec<Line>) -> Self {
         let played = lines.iter().filter(|line| line.entry.is_some()).count();
-        // One point is told beside the chart.
+        // A single point is shown as text next to the chart.
         if played < 2 {
             return Self::default();
         }
@@ -63,7 +63,7 @@ impl History {
         Self { lines, charts }
     }
 
-    /// Whether it is that of a league.
+    /// Whether it is of a league.
     pub(super) fn is_of_league(&self) -> bool {
         let mut entries = self.lines.iter().filter_map(|line| line.entry.as_ref());
         entries.any(|entry| entry.moved.is_some())
@@ -71,8 +71,8 @@ impl History {
 }
 
 impl Visitor {
-    /// How a member stood in the last periods with data, with the parameter `hidden` that the page has. It is empty for who may not read the board, and for a window without
-    /// periods.
+    /// A member's results in the last periods with data, with the page's parameter `hidden`. Empty if the viewer may not
+    /// read the board, and for a window without periods.
     pub(super) async fn history(
         &self,
         board: &str,

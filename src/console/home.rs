@@ -1,4 +1,4 @@
-//! `/`: the first steps on a service without keys; elsewhere the way to the console.
+//! `/`: the first steps on a service without keys; otherwise a redirect to the console.
 
 use askama::Template;
 use axum::response::{IntoResponse, Redirect};
@@ -17,10 +17,10 @@ const DEMO_BOARD: &str = "demo_flights";
 struct Home {
     frame: Frame,
     origin: String,
-    /// Whether nobody reaches it from another machine.
+    /// Whether it can only be reached from its own machine.
     is_local: bool,
     version: &'static str,
-    /// What the service says of itself; the problem if it is not ready.
+    /// The service's own report; the problem if it is not ready.
     ready: Result<Ready, Problem>,
     /// The board of the demo, if it is there.
     demo: Option<SummaryBody>,
@@ -37,7 +37,7 @@ pub(super) async fn show(visitor: Visitor) -> Answer {
         is_local: visitor.console.is_local,
         version: VERSION,
         ready: visitor.ready().await,
-        // The page is of use without it.
+        // The page is useful without it.
         demo: visitor.summary(DEMO_BOARD).await.ok(),
     })
 }

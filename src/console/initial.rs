@@ -22,11 +22,11 @@ const SCORES_MAX: &str = "100";
 struct Line {
     number: usize,
     member: String,
-    /// None takes the score away.
+    /// `None` removes the score.
     score: Option<Number>,
 }
 
-/// The lines of a text, each with a member and its score: `ann,12`. A score that is left out takes the member's away.
+/// The lines of a text, each with a member and its score: `ann,12`. Without a score, the member's score is removed.
 fn lines(text: &str) -> Result<Vec<Line>, Vec<Fault>> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let none = "there is no line with a member and a score";
@@ -52,7 +52,7 @@ fn lines(text: &str) -> Result<Vec<Line>, Vec<Fault>> {
     })
 }
 
-/// What the service has found wrong, by the lines that it stands in.
+/// The errors found by the service, by line.
 fn by_line(errors: &[FieldError], lines: &[Line]) -> Vec<Fault> {
     let pointer = |line: &Line| FieldError::pointer(["scores", &line.member]);
     let numbers = lines.iter().map(|line| (pointer(line), line.number));
@@ -79,7 +79,7 @@ pub(super) struct InitialPage {
 }
 
 impl InitialPage {
-    /// How many scores would be set; the others would be taken away.
+    /// How many scores would be set; the others would be removed.
     fn set(&self) -> usize {
         self.preview
             .iter()

@@ -1,4 +1,4 @@
-//! Jobs for all boards: those under way and those at their end, and how far one has come.
+//! Jobs for all boards: the running and the ended ones, and the progress of one.
 
 use askama::Template;
 
@@ -6,7 +6,7 @@ use super::{Answer, Frame, PartParams, Parts, Path, Query, Viewer, html};
 use crate::moderation::tasks::model::{TaskKind, TaskStatus};
 use crate::moderation::tasks::routes::{JobList, TaskBody};
 
-/// How many jobs under way are shown, and how many at their end a part of the list has.
+/// How many running jobs are shown, and how many ended ones a part of the list has.
 const RUNNING_MAX: &str = "100";
 const DONE_MAX: &str = "25";
 
@@ -30,7 +30,7 @@ struct ListPage {
     parts: Parts,
 }
 
-/// The list; the parts are those of the jobs at their end.
+/// The list; its parts are those of the ended jobs.
 pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
     let mut frame = Frame::new(&viewer, "Jobs for all boards");
     let query = [("status", "running"), ("limit", RUNNING_MAX)];
@@ -53,7 +53,7 @@ struct JobPage {
     job: TaskBody,
 }
 
-/// How far a job has come.
+/// The progress of a job.
 pub(super) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
     let mut frame = Frame::new(&viewer, format!("Job {id}"));
     let job = frame.read(&["jobs", &id], &[]).await?;

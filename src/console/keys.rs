@@ -1,4 +1,4 @@
-//! API keys: the list with the form for a new one; a key, its rotation, and its end.
+//! API keys: the list with the form for a new one; a key, its rotation, and its deletion.
 
 use askama::Template;
 use axum::http::Method;
@@ -52,7 +52,7 @@ impl Page for KeysPage {
     }
 }
 
-/// Makes a key, and shows its secret.
+/// Creates a key, and shows its secret.
 pub(super) async fn create(viewer: Viewer, form: Form) -> Answer {
     let made = async {
         let name = form.required("name")?;
@@ -88,7 +88,7 @@ pub(super) async fn show(viewer: Viewer, Path(name): Path<String>) -> Answer {
     html(&KeyPage { frame, key })
 }
 
-/// Gives a key another secret, and shows it.
+/// Gives a key a new secret, and shows it.
 pub(super) async fn rotate(viewer: Viewer, Path(name): Path<String>, form: Form) -> Answer {
     let mut rotation = json!({});
     add(&mut rotation, "grace", form.given("grace").map(str::trim));

@@ -1,6 +1,6 @@
-//! What people paste: lines of fields, as CSV or as cells of a spreadsheet, and what is wrong with them.
+//! Pasted text: lines of fields, as CSV or as cells of a spreadsheet, and the errors in them.
 
-/// Fields that stand in one line, without the spaces around them.
+/// The fields of a line, trimmed.
 #[derive(Debug, PartialEq)]
 pub(super) struct Record {
     /// The number of the line, from 1.
@@ -16,11 +16,11 @@ pub(super) struct Fault {
     pub(super) detail: String,
 }
 
-/// How many faults of a text are named, and how many lines a preview shows.
+/// How many errors of a text are shown, and how many lines a preview has.
 pub(super) const FAULTS_SHOWN: usize = 50;
 pub(super) const LINES_SHOWN: usize = 20;
 
-/// The lines of a text that have something. If the first one has the names of these columns, it is left out.
+/// The lines of a text that are not blank. If the first one has the names of these columns, it is skipped.
 fn records(text: &str, columns: &[&str]) -> Result<Vec<Record>, Fault> {
     let separator = if text.contains('\t') { b'\t' } else { b',' };
     let mut reader = csv::ReaderBuilder::new()
@@ -40,7 +40,7 @@ fn records(text: &str, columns: &[&str]) -> Result<Vec<Record>, Fault> {
             .cloned()
             .unwrap_or_else(csv::Position::new);
         let index = |number: u64| usize::try_from(number).unwrap_or_default();
-        // The reader skips lines that are empty, and begins the record before them.
+        // The reader skips blank lines, but counts the record from before them.
         let rest = text.as_bytes().get(index(begun.byte())..);
         let skipped = rest.unwrap_or_default().iter();
         let skipped = skipped.take_while(|byte| b"\r\n".contains(byte));
@@ -54,8 +54,7 @@ fn records(text: &str, columns: &[&str]) -> Result<Vec<Record>, Fault> {
     Ok(records)
 }
 
-/// What the lines of a text say, each read by `read`, which returns what is wrong with one; `none` is what is wrong with a text without
-/// lines.
+/// Parses the lines of a text, each with `read`, which returns what is wrong with one; `none`: the error of an empty text.
 pub(super) fn parse<T>(
     text: &str,
     columns: &[&str],
@@ -97,7 +96,7 @@ mod tests {
         let text = "member,score\r\n\"a, b\",-1.5\r\n\r\nbob,\r\n";
         assert_eq!(read(text), [line(2, "a, b|-1.5"), line(4, "bob|")]);
         assert_eq!(read("a,b\t 3\n \nc"), [line(1, "a,b|3"), line(3, "c")]);
-        // The names of columns are those of the first line alone.
+        // Only the first line can have the names of columns.
         assert_eq!(read("ann,1\nmember,score").len(), 2);
     }
 }

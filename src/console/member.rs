@@ -1,5 +1,5 @@
-//! A member of a standing: its rank and its neighbours; the forms that hide it, bring it back, have it join or leave a
-//! league, order its tier and erase it.
+//! A member of a standing: its rank and its neighbours; and forms that hide it, bring it back, let it join or leave a
+//! league, set its tier and erase it.
 
 use askama::Template;
 use axum::http::Method;
@@ -29,7 +29,7 @@ pub(super) struct Params {
     member: String,
     #[serde(default)]
     key: String,
-    /// `include`: hidden members count, too, for the ranks and totals of the page; empty: they do not.
+    /// `include`: hidden members count for the ranks and totals of the page; empty: they do not.
     #[serde(default)]
     hidden: String,
     /// What was done before the page was shown.
@@ -46,17 +46,17 @@ struct MemberPage {
     /// `None` if the member is not in the standing.
     found: Option<MemberBody>,
     history: History,
-    /// How it is hidden, if it is, and the viewer may know.
+    /// Its hide, if it has one and the viewer may know.
     hidden: Option<HiddenMember>,
-    /// Of a league, what moderators know of it.
+    /// In a league, what moderators may know about it.
     player: Option<LeagueMemberState>,
-    /// The tiers that it can be ordered into.
+    /// The tiers that it can be put into.
     tiers: Vec<TierBody>,
-    /// Whether the viewer may have it join and leave a league.
+    /// Whether the viewer may let it join and leave a league.
     may_join: bool,
-    /// Its page with standings of many boards, if that is for the viewer.
+    /// Its page with standings of many boards, if the viewer may see it.
     across: Option<String>,
-    /// Its page for all boards, if there is something for the viewer.
+    /// Its page for all boards, if the viewer may do anything there.
     everywhere: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl MemberPage {
         standing_page(&self.frame.heading.board, &self.window, &[], &query)
     }
 
-    /// The page of a member in a period of the window.
+    /// The address of the page of a member in a period of the window.
     fn to(&self, member: &str, key: &str, hidden: &str) -> String {
         member_page(&self.frame.heading.board, &self.window, member, key, hidden)
     }
@@ -133,7 +133,7 @@ pub(super) async fn show(
     })
 }
 
-/// How the member is hidden, if it is; with an example of how to hide it or to bring it back.
+/// The member's hide, if it has one; with an example of how to hide it or to bring it back.
 async fn read_hide(
     frame: &mut Frame,
     viewer: &Viewer,
@@ -151,7 +151,7 @@ async fn read_hide(
     Ok(hidden)
 }
 
-/// What moderators know of a member of a league; `None` if the board is no league, or closed.
+/// What moderators may know about a member of a league; `None` if the board is no league, or is closed.
 async fn read_player(
     frame: &mut Frame,
     viewer: &Viewer,
@@ -177,7 +177,7 @@ pub(super) async fn erase(viewer: Viewer, Path(board): Path<String>, form: Form)
     Ok(back(&board, &form, "erased"))
 }
 
-/// Orders the tier of the member from the next period on.
+/// Sets the tier of the member from the next period on.
 pub(super) async fn order_tier(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let order = json!({"tier": form.required("tier")?});
     let member = form.field("member");
@@ -186,7 +186,7 @@ pub(super) async fn order_tier(viewer: Viewer, Path(board): Path<String>, form: 
     Ok(back(&board, &form, "ordered"))
 }
 
-/// Has the member join the league.
+/// Lets the member join the league.
 pub(super) async fn join(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let own = json!({"member": form.field("member")});
     let joined_by = ["boards", &board, "league", "members"];
@@ -194,7 +194,7 @@ pub(super) async fn join(viewer: Viewer, Path(board): Path<String>, form: Form) 
     Ok(back(&board, &form, "joined"))
 }
 
-/// Has the member leave the league.
+/// Lets the member leave the league.
 pub(super) async fn leave(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let own = json!({"member": form.field("member")});
     let left_by = ["boards", &board, "league", "leave"];

@@ -1,4 +1,4 @@
-//! Members on all boards: who is hidden everywhere; of a member its profile, hiding it everywhere, and erasing it.
+//! Members on all boards: which are hidden everywhere; for one, its profile, hiding it everywhere, and erasing it.
 
 use askama::Template;
 use axum::http::Method;
@@ -30,7 +30,7 @@ struct ListPage {
     parts: Parts,
 }
 
-/// The page of a member on all boards.
+/// The address of the page of a member on all boards.
 pub(super) fn own_page(member: &str) -> String {
     address(&["console", "member"], &[("member", member)])
 }
@@ -50,7 +50,7 @@ impl Visitor {
     }
 }
 
-/// The list of those who are hidden everywhere, and the way to any member.
+/// The members that are hidden everywhere, and a form to open any member.
 pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
     viewer.require_any()?;
     let mut frame = Frame::new(&viewer, "Members").done(&params.done);
@@ -67,7 +67,7 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> An
     })
 }
 
-/// The form with what a profile has.
+/// The form, filled in with a profile.
 fn filled_in(profile: &MemberProfile) -> Form {
     let attributes = Some(pretty(&profile.attributes)).filter(|json| json != "{}");
     let fields = [
@@ -93,13 +93,13 @@ pub(super) struct Params {
 struct MemberPage {
     frame: Frame,
     member: String,
-    /// Its page with standings, if that is for the viewer.
+    /// Its page with standings, if the viewer may see it.
     across: Option<String>,
     profile: Option<MemberProfile>,
 }
 
 impl Page for MemberPage {
-    /// The member. It is no part of the path: any text is one.
+    /// The member. It is not in the path, since a member's id can be any text.
     type Of = String;
     /// What was done.
     type Params = String;
@@ -170,7 +170,7 @@ fn back(member: &str, done: &str) -> Response {
     to(&["member"], &[("member", member), ("done", done)])
 }
 
-/// Leads to a job that was begun.
+/// Redirects to a job that was started.
 fn to_job(job: &TaskBody) -> Response {
     to(&["jobs", &job.id], &[])
 }
@@ -186,7 +186,7 @@ pub(super) async fn moderate(viewer: Viewer, form: Form) -> Answer {
     Ok(to_job(&begun.await?))
 }
 
-/// Erases a member of all boards.
+/// Erases a member on all boards.
 pub(super) async fn erase(viewer: Viewer, form: Form) -> Answer {
     let member = form.field("member");
     form.confirm(member)?;

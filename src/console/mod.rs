@@ -1,25 +1,24 @@
 //! The console at `/console`: pages for people, which work without JavaScript.
 //!
-//! A page asks the routes of `/v1` for what it shows, in memory (`api.rs`), as whoever is signed in. So it shows and does what
-//! that key may, by the same checks, with the same limits and the same lines in the audit log, and has no rules of its own.
-//! Each page has a file here and a template in `templates/console/`.
+//! A page calls the routes of `/v1` for what it shows, in memory (`api.rs`), with the key of the viewer. So it shows and
+//! does what that key may, by the same checks, limits and lines in the audit log, and has no rules of its own. Each page
+//! has a file here and a template in `templates/console/`.
 //!
-//! Words: a *visitor* asks for a page; a *viewer* is signed in, or anybody where there are no keys. A *session* lies between
-//! signing in and out.
+//! Words: a *visitor* asks for a page; a *viewer* is signed in, or any visitor if there are no keys. A *session* lasts from
+//! signing in to signing out.
 //!
-//! The way of a page: `session.rs` finds out who is there ─▶ the handler takes a `Viewer` (nobody is one who is not signed in)
-//! ─▶ calls routes as that key ─▶ reads the answer as the type that the route has written ─▶ the template, with a `Frame`
-//! (`page.rs`): menu, heading, the clock of the board's time zone, the notice of what was done, the curl commands of what was
-//! read. A form takes a `Form` (`forms.rs`), which comes from a page of the console, with a token; if it is refused,
-//! `carry_out` shows its page again with the problem and what was filled in.
+//! The way of a page: `session.rs` finds out who the visitor is ─▶ the handler takes a `Viewer` (so the visitor is signed
+//! in) ─▶ calls routes with that key ─▶ reads the response as the type that the route has written ─▶ the template, with a
+//! `Frame` (`page.rs`): menu, heading, the clock of the board's time zone, the notice of what was done, the curl commands
+//! of what was read. A form takes a `Form` (`forms.rs`), which comes from a page of the console, with a token; if it is
+//! refused, `carry_out` shows its page again with the problem and what was filled in.
 //!
 //! What is subtle:
 //!
-//! - A cookie is good for pages of the console only, never for `/v1`.
-//! - `assets/live.js` reads the page again when the stream of its standing tells of a change. That is the stream of `/v1`, in
-//!   whose way `stream.rs` stands: before it lets a message pass, and every five seconds, it asks Redis whether the session
-//!   still exists.
-//! - A link must only be shown to a viewer who may follow it: ask `Frame::may`. Not checked.
+//! - A cookie is only good for pages of the console, never for `/v1`.
+//! - `assets/live.js` reloads the page when the stream of its standing reports a change. That is the stream of `/v1`,
+//!   filtered by `stream.rs`: before each message, and every five seconds, it asks Redis whether the session still exists.
+//! - A link must only be shown to a viewer that may follow it: ask `Frame::may`. Not checked.
 
 mod across;
 pub(crate) mod address;
@@ -88,18 +87,18 @@ use crate::http::inner::{address, parsed};
 use crate::http::problem::{NOT_FOUND, Problem};
 use crate::http::{App, local};
 
-/// What the pages work with.
+/// The state of the pages.
 pub(crate) struct Console {
     app: Arc<App>,
     gate: Arc<Gate>,
     /// The routes of `/v1`.
     table: Router,
-    /// Whether the service is for its own machine.
+    /// Whether the service only serves its own machine.
     is_local: bool,
 }
 
 impl Console {
-    /// Pages that ask these routes.
+    /// The console, whose pages call these routes.
     pub(crate) fn new(app: Arc<App>, gate: Arc<Gate>, table: Router, is_local: bool) -> Arc<Self> {
         Arc::new(Self {
             app,
@@ -110,7 +109,7 @@ impl Console {
     }
 }
 
-/// The routes of the pages, and of what they are made of.
+/// The routes of the pages, and of their files.
 pub(crate) fn router(console: Arc<Console>) -> Router {
     let pages = Router::new()
         .route("/", get(boards::enter))
@@ -203,7 +202,7 @@ async fn nothing() -> Problem {
     Problem::new(NOT_FOUND, "the console has no such page")
 }
 
-/// What is around each page: it finds out who is there, and takes only forms that a page of the console has sent.
+/// The layer around each page: it finds out who the visitor is, and accepts only forms that a page of the console has sent.
 async fn around(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let mut visitor = match Visitor::of(&console, &parts) {

@@ -1,4 +1,4 @@
-//! How members of a page have moved since the period before.
+//! How members on a page have moved since the previous period.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::http::problem::Problem;
 use crate::periods::summary::routes::SummaryBody;
 use crate::standings::routes::answers::{EntryBody, StandingBody, SubsetBody};
 
-/// Where the members of a page stood the period before.
+/// The ranks of the members of a page in the previous period.
 pub(super) struct Movement {
     /// The key of that period.
     pub(super) since: String,
@@ -24,11 +24,11 @@ pub(super) struct Movement {
 /// How a member has moved.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Moved {
-    /// So many ranks up.
+    /// By this many ranks.
     Up(u64),
-    /// So many ranks down.
+    /// By this many ranks.
     Down(u64),
-    /// Nowhere.
+    /// Not at all.
     Stayed,
     /// It had no rank before.
     New,
@@ -54,7 +54,7 @@ impl Moved {
 }
 
 impl Visitor {
-    /// Where members stood the period before; `None` for who may not read the board, and where no such period has members.
+    /// The ranks in the previous period; `None` if the viewer may not read the board, or no such period has members.
     pub(super) async fn movement(
         &self,
         summary: &SummaryBody,
@@ -67,7 +67,7 @@ impl Visitor {
             .iter()
             .filter_map(|entry| entry.member.as_deref())
             .collect();
-        // In a league the period before was played in other cohorts.
+        // In a league the previous period was played in other cohorts.
         let is_of_league = standing.cohort.is_some();
         if members.is_empty() || is_of_league || !self.may_on(Scope::Read, board) {
             return Ok(None);
@@ -80,7 +80,7 @@ impl Visitor {
         let asked = v1_with(&path, &query);
         let members = json!({"ids": members});
         let found = self.call(Method::POST, &asked, Some(&members)).await;
-        // It is refused if there was no season before it.
+        // Refused if there was no season before this one.
         let found: Option<SubsetBody> = unless(found, |kind| kind.status.is_client_error())?;
         // A period may have ended since the page was read.
         let found = found.filter(|found| found.total > 0 && found.standing.key != *key);
@@ -95,7 +95,7 @@ impl Visitor {
     }
 }
 
-/// The parameter that names the period before; nothing if there is none, or if no parameter can.
+/// The parameter that names the previous period; nothing if there is none, or if no parameter can name it.
 fn before(summary: &SummaryBody, standing: &StandingBody) -> Option<(&'static str, String)> {
     let StandingBody { window, key, .. } = standing;
     let start = standing.starts_at?;

@@ -1,4 +1,4 @@
-//! Names and pictures of members: what was said of them, and saying it.
+//! Names and pictures of members: the reviews, and reviewing them.
 
 use askama::Template;
 use axum::http::Method;
@@ -36,7 +36,7 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> An
     })
 }
 
-/// Says whether a name and a picture may be shown: those that the form has shown.
+/// Stores the review of a name and a picture: of those that the form has shown.
 pub(super) async fn review(viewer: Viewer, form: Form) -> Answer {
     let member = form.field("member");
     let mut verdict = json!({"name": form.field("name"), "status": form.required("verdict")?});

@@ -14,31 +14,31 @@ use crate::domain::timezone::Zone;
 use crate::http::observe::HasBody;
 use crate::http::problem::Problem;
 
-/// What a page, or a form, is answered with.
+/// The response to a request for a page, or to a form.
 pub(super) type Answer = Result<Response, Problem>;
 
-/// What browsers may do with a page: nothing of it comes from elsewhere, and it is shown in no frame.
+/// The content security policy of pages: everything is from this origin, and no frame may show them.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// The headers of every page.
 const HEADERS: [(HeaderName, &str); 4] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    // With `no-referrer` browsers would keep back the origin of forms.
+    // With `no-referrer` browsers would withhold the origin of forms.
     (header::REFERRER_POLICY, "same-origin"),
     (header::CACHE_CONTROL, "private, no-store"),
 ];
 
-/// What stands around a page, and what pages have in common.
+/// What surrounds a page, and what pages have in common.
 pub(super) struct Frame {
-    /// What the page is called.
+    /// The title.
     pub(super) title: String,
-    /// Who asks for it.
+    /// The visitor.
     pub(super) visitor: Visitor,
-    /// What forms bring along.
+    /// The token that forms send.
     pub(super) token: String,
-    /// What stands above a page of a board; without a board elsewhere.
+    /// The top of a page of a board; empty elsewhere.
     pub(super) heading: Heading,
-    /// The clocks of the board's time zone; those of UTC elsewhere.
+    /// The clock of the board's time zone; that of UTC elsewhere.
     pub(super) clock: Clock,
     /// What was done before the page was shown.
     pub(super) done: Option<&'static str>,
@@ -46,20 +46,20 @@ pub(super) struct Frame {
     pub(super) form: Form,
     /// Why the form was refused.
     pub(super) problem: Option<Problem>,
-    /// How somebody does the same who has a shell: a command in a line.
+    /// The equivalent curl commands, one per line.
     pub(super) curl: Vec<String>,
 }
 
-/// The way to a page.
+/// A link to a page.
 pub(super) struct Tab {
     pub(super) name: &'static str,
     pub(super) address: String,
-    /// Whether one is there.
+    /// Whether it leads to the present page.
     pub(super) is_current: bool,
 }
 
 impl Visitor {
-    /// The pages of the service as a whole, as far as they are for the visitor.
+    /// The pages of the whole service that the visitor may see.
     pub(super) fn pages(&self) -> Vec<Tab> {
         let configures = self.require_anywhere(Scope::Configure).is_ok();
         let pages = [
@@ -92,7 +92,7 @@ impl Visitor {
 }
 
 impl Frame {
-    /// That of a page for this visitor.
+    /// The frame of a page for this visitor.
     pub(super) fn new(visitor: &Visitor, title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -107,33 +107,33 @@ impl Frame {
         }
     }
 
-    /// Names the page.
+    /// Sets the title.
     pub(super) fn named(mut self, title: impl Into<String>) -> Self {
         self.title = title.into();
         self
     }
 
-    /// Says what was done before the page was shown.
+    /// Sets the notice of what was done before the page was shown.
     pub(super) fn done(mut self, what: &str) -> Self {
         self.done = shown::done(what);
         self
     }
 
-    /// Fills the form in, unless it is shown again as it was sent.
+    /// Fills in the form, unless it is shown again as it was sent.
     pub(super) fn fill_in(&mut self, form: Form) {
         if self.problem.is_none() {
             self.form = form;
         }
     }
 
-    /// Shows how somebody who has a shell reads a route of `/v1`, and returns its address.
+    /// Adds the curl command that reads a route of `/v1`, and returns its address.
     pub(super) fn reading(&mut self, path: &[&str], query: &[(&str, &str)]) -> String {
         let read_at = v1_with(path, query);
         self.curl.push(self.visitor.curl(&read_at));
         read_at
     }
 
-    /// The same; returns what is answered.
+    /// Adds the curl command that reads a route of `/v1`, and reads it.
     pub(super) async fn read<T: DeserializeOwned>(
         &mut self,
         path: &[&str],
@@ -143,18 +143,18 @@ impl Frame {
         self.visitor.read(&read_at).await
     }
 
-    /// Shows how somebody who has a shell does something at a path of `/v1`, with this body.
+    /// Adds the curl command that sends this body to a path of `/v1`.
     pub(super) fn example(&mut self, method: &Method, path: &[&str], body: Option<&Value>) {
         let example = self.visitor.curl_to(method, &v1(path), body);
         self.curl.push(example);
     }
 
-    /// Whether routes that need this scope are for the visitor: on the board of the page; elsewhere on all boards.
+    /// Whether the visitor may call routes that need this scope: on the board of the page, or else on all boards.
     pub(super) fn may(&self, scope: Scope) -> bool {
         self.visitor.may_on(scope, &self.heading.board)
     }
 
-    /// Says why the form was refused, and returns the status for that.
+    /// Sets why the form was refused, and returns the status for that.
     pub(super) fn refuse(&mut self, problem: Problem) -> StatusCode {
         let status = problem.kind.status;
         self.problem = Some(problem);
@@ -170,7 +170,7 @@ pub(super) fn html(page: &impl Template) -> Answer {
     Ok(Html(text).into_response())
 }
 
-/// Writes a page again whose form was refused, with this status.
+/// Writes the page of a refused form again, with this status.
 pub(super) fn refused(status: StatusCode, page: &impl Template) -> Answer {
     let mut page = html(page)?;
     *page.status_mut() = status;
@@ -178,14 +178,14 @@ pub(super) fn refused(status: StatusCode, page: &impl Template) -> Answer {
     Ok(page)
 }
 
-/// A page with forms, about what its path names, or about all of a kind.
+/// A page with forms, about what its path names, or about all things of a kind.
 pub(super) trait Page: Template + Sized {
     /// What the path names: a board, a webhook, a key; nothing for a list of all.
     type Of: DeserializeOwned + Send + Sync;
     /// The parameters.
     type Params: DeserializeOwned + Default + Send;
 
-    /// What it shows, in this frame.
+    /// Reads what it shows, in this frame.
     fn read(
         frame: Frame,
         of: &Self::Of,
@@ -202,7 +202,7 @@ pub(super) async fn show<P: Page>(
     html(&P::read(Frame::new(&viewer, ""), &of, params).await?)
 }
 
-/// Carries out what a form asks for. If that is refused, the page of the form says so, with what was filled in.
+/// Does what a form asks for. If that is refused, the page of the form says so, with what was filled in.
 pub(super) async fn carry_out<P: Page>(
     viewer: &Viewer,
     of: &P::Of,
@@ -219,13 +219,13 @@ pub(super) async fn carry_out<P: Page>(
     refused(status, &P::read(frame, of, P::Params::default()).await?)
 }
 
-/// Leads to a page of the console after something was done.
+/// Redirects to a page of the console after something was done.
 pub(super) fn to(path: &[&str], query: &[(&str, &str)]) -> Response {
     let page = address(&[&["console"], path].concat(), query);
     Redirect::to(&page).into_response()
 }
 
-/// Gives an answer what every page has.
+/// Adds what every page has to a response.
 pub(super) fn finish(visitor: &Visitor, mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.extend(HEADERS.map(|(name, value)| (name, HeaderValue::from_static(value))));

@@ -1,4 +1,4 @@
-//! Lists that come in parts: the ways from one part to others.
+//! Lists in parts: the links from one part to others.
 
 use serde::Deserialize;
 use url::form_urlencoded::Serializer;
@@ -7,23 +7,23 @@ use url::form_urlencoded::Serializer;
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct PartParams {
-    /// Of a list of things that have a status, those with this one; empty for those that are shown first.
+    /// For things that have a status, lists those with this one; empty for the status that is shown first.
     pub(super) status: String,
-    /// It begins behind this one.
+    /// It begins after this item.
     pub(super) after: String,
     /// What was done before the page was shown.
     pub(super) done: String,
 }
 
 impl PartParams {
-    /// The parameters with which `/v1` answers this part, of up to `limit`.
+    /// The parameters for this part of up to `limit` items in `/v1`.
     pub(super) fn of_at_most<'a>(&'a self, limit: &'a str) -> [(&'a str, &'a str); 3] {
         let Self { status, after, .. } = self;
         [("status", status), ("after", after), ("limit", limit)]
     }
 }
 
-/// The ways to other parts of a list.
+/// The links to other parts of a list.
 pub(super) struct Parts {
     /// What is listed, in the plural.
     pub(super) listed: &'static str,
@@ -34,7 +34,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Those of the page whose first part is at this address, for the part that begins behind `after`; the next one begins behind
+    /// The links of the part that begins after `after`, in a list whose first part is at `page`; the next part begins after
     /// `next`.
     pub(super) fn new(listed: &'static str, page: &str, after: &str, next: Option<String>) -> Self {
         let behind = |next: String| {

@@ -1,4 +1,4 @@
-//! The periods of a window: how each stands, who has won it, and charts of what it amounts to.
+//! The periods of a window: the state of each, who has won it, and charts of its totals.
 
 use askama::Template;
 use axum::http::Method;
@@ -20,11 +20,11 @@ const PERIODS_MAX: &str = "20";
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Params {
-    /// It has only periods before this one.
+    /// The list has only periods before this one.
     before: String,
 }
 
-/// A period, and on a board that counts voters what it amounts to.
+/// A period, and its totals on a board that counts voters.
 type Line = (ListedPeriod, Option<StatsBody>);
 
 #[derive(Template)]
@@ -79,7 +79,7 @@ pub(super) async fn list(
 }
 
 impl Visitor {
-    /// Periods of a window, the newest first; none of a window that has no periods.
+    /// Periods of a window, newest first; none for a window that has no periods.
     pub(super) async fn periods(
         &self,
         board: &str,
@@ -91,7 +91,7 @@ impl Visitor {
         Ok(found.map_or_else(Vec::new, |found| found.periods))
     }
 
-    /// Asks the same of each period, and returns the answers in their order.
+    /// Makes one call for each period, and returns the results in their order.
     pub(super) async fn ask_each(
         &self,
         periods: &[ListedPeriod],
@@ -109,10 +109,10 @@ impl Visitor {
     }
 }
 
-/// A figure of a line, if it has it.
+/// A figure of a line, if the line has it.
 type OfLine = fn(&Line) -> Option<f64>;
 
-/// A chart of each figure that periods have, the oldest period first.
+/// A chart of each figure that periods have, oldest period first.
 fn charts(lines: &[Line]) -> Vec<Chart> {
     let figures: [(_, _, OfLine); 4] = [
         ("members", "Members", |(listed, _)| {
@@ -134,7 +134,7 @@ fn charts(lines: &[Line]) -> Vec<Chart> {
             .map(|line| (line.0.period.key.as_str(), figure(line)))
             .collect();
         let count = figures.iter().filter(|(_, value)| value.is_some()).count();
-        // One bar compares nothing.
+        // A single bar compares nothing.
         (count > 1).then(|| Chart::bars(id, title, &figures))
     });
     charts.collect()

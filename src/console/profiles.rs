@@ -53,13 +53,13 @@ fn lines(text: &str) -> Result<Vec<Line>, Vec<Fault>> {
     parse(text, &COLUMNS, none, Line::read)
 }
 
-/// What is answered to profiles.
+/// The response to a request that stores profiles.
 #[derive(Deserialize)]
 struct Outcomes {
     results: Vec<Outcome>,
 }
 
-/// What became of a profile; `None`: it was stored.
+/// The outcome of a profile; `None`: it was stored.
 #[derive(Deserialize)]
 struct Outcome {
     problem: Option<ProblemBody>,
@@ -70,7 +70,7 @@ struct Outcome {
 struct ProfilesPage {
     frame: Frame,
     faults: Vec<Fault>,
-    /// How many were stored, where others were not.
+    /// How many were stored, if others were not.
     stored: Option<usize>,
     /// What would be stored.
     preview: Vec<Line>,

@@ -12,7 +12,7 @@ use crate::queue::dead_letters::routes::{DeadLetterBody, DeadLetterList};
 const LETTERS_MAX: &str = "25";
 
 impl DeadLetterBody {
-    /// What is typed before it is deleted: the id of its event, if that can be read.
+    /// What has to be typed before it is deleted: the id of its event, if it is readable.
     fn name(&self) -> &str {
         self.event.as_ref().map_or(&self.id, |event| &event.id)
     }

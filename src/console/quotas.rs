@@ -1,4 +1,4 @@
-//! What is left of the quotas of a board for a voter, a member, a device or an address.
+//! The remaining quotas of a board for a voter, a member, a device or an address.
 
 use askama::Template;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use super::{Answer, Frame, Path, Query, Viewer, html};
 use crate::domain::access::Scope;
 use crate::events::quotas::routes::{QuotaState, QuotaStates};
 
-/// What an event would say of where it comes from.
+/// Where an event would come from.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Params {

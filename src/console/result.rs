@@ -1,4 +1,4 @@
-//! A period and its result: who has won what, how the result was revised, and its export.
+//! A period and its result: the winners, the revisions, and the export.
 
 use askama::Template;
 use axum::http::Method;
@@ -25,9 +25,9 @@ const REVISIONS_MAX: &str = "20";
 pub(super) struct Params {
     /// In a league, the cohort.
     cohort: String,
-    /// The rewards begin behind this one.
+    /// The rewards begin after this one.
     after: String,
-    /// The revisions begin behind this one.
+    /// The revisions begin after this one.
     after_revision: String,
     /// What was done before the page was shown.
     done: String,
@@ -44,7 +44,7 @@ struct ResultPage {
 }
 
 impl RewardBody {
-    /// What is won: a text as it is, and anything else as JSON.
+    /// What is won: a text unchanged, anything else as JSON.
     fn thing(&self) -> String {
         match serde_json::to_value(&self.reward).unwrap_or_default() {
             Value::String(text) => text,
@@ -54,7 +54,7 @@ impl RewardBody {
 }
 
 impl ResultPage {
-    /// A page about the result: the result itself, or a part of it.
+    /// The address of a page about the result: the result itself, or a part of it.
     fn to(&self, part: &[&str], query: &[(&str, &str)]) -> String {
         let StandingBody {
             board, window, key, ..
@@ -64,7 +64,7 @@ impl ResultPage {
     }
 }
 
-/// The path of a period in `/v1`, and `more` behind it.
+/// The path of a period in `/v1`, followed by `more`.
 pub(super) fn period_path<'a>(
     board: &'a str,
     window: &'a str,
@@ -91,7 +91,7 @@ pub(super) async fn show(
     let rewards_at = [cohort, after, ("limit", REWARDS_MAX)];
     let after = ("after", params.after_revision.as_str());
     let revisions_at = [cohort, after, ("limit", REVISIONS_MAX)];
-    // A whole period of a league has neither: its cohorts have.
+    // A whole period of a league has neither; its cohorts have.
     let (rewards, revisions) = if viewer.may_on(Scope::Read, &board) && found.revision.is_some() {
         let at = |what, query: &[_]| v1_with(&period_path(&board, &window, key, &[what]), query);
         (
@@ -132,7 +132,7 @@ pub(super) async fn claim(
     Ok(Redirect::to(&result).into_response())
 }
 
-/// How a result is exported.
+/// The format of an export.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExportParams {
@@ -141,7 +141,7 @@ pub(super) struct ExportParams {
     cohort: String,
 }
 
-/// The export, as it comes.
+/// Passes on the export as a stream.
 pub(super) async fn export(
     viewer: Viewer,
     Path((board, window, key)): Path<(String, String, String)>,

@@ -1,4 +1,4 @@
-//! A secret that the service has made: it is shown this once.
+//! Shows a secret that the service has made, this once.
 
 use askama::Template;
 
@@ -9,15 +9,15 @@ use super::{Answer, Frame, Viewer, address, html};
 struct SecretPage<'a> {
     frame: Frame,
     secret: &'a str,
-    /// Why it protects nothing yet, if it does not.
+    /// Why it protects nothing yet, if that is so.
     warning: Option<&'a str>,
     /// What it is for.
     about: &'static str,
-    /// The page that it is shown before.
+    /// The page that follows.
     next: String,
 }
 
-/// Shows that of something of this kind and name.
+/// Shows the secret of the thing of this kind and name.
 pub(super) fn show(
     viewer: &Viewer,
     (kind, name): (&str, &str),

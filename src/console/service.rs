@@ -1,4 +1,4 @@
-//! The service: its version, whether it is ready, and what somebody should see to; its instances, what waits in queues, and the
+//! The service: its version, whether it is ready, and what needs attention; its instances, what waits in queues, and the
 //! memory by board.
 
 use askama::Template;
@@ -14,34 +14,34 @@ use crate::operations::upkeep::routes::{
     InstanceBody, InstanceList, LogBody, MemoryBody, QueueList,
 };
 
-/// How many boards with events that wait are shown.
+/// How many boards with waiting events are shown.
 const QUEUES_MAX: &str = "100";
-/// How many boards a part of the list of memory has, and how many of them are looked at at one time.
+/// How many boards a part of the list of memory has, and how many of them are measured at a time.
 const BOARDS_MAX: &str = "25";
 const BOARDS_AT_ONCE: usize = 4;
-/// After how many seconds an instance is silent that tells of itself every ten.
+/// After how many seconds an instance counts as silent; instances report every ten.
 const SILENT_AFTER_S: u64 = 60;
 
 /// The version of the program.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 impl Visitor {
-    /// What the service says of itself, or why it is not ready.
+    /// The service's own report, or why it is not ready.
     pub(super) async fn ready(&self) -> Result<Ready, Problem> {
         self.read("/readyz").await
     }
 }
 
-/// Which instances there are, and what is behind: for those who configure all boards.
+/// The instances, and what waits: for viewers that may configure all boards.
 struct Overview {
     instances: Vec<InstanceBody>,
     queues: QueueList,
-    /// What waits in Kafka, or why that can't be told.
+    /// What waits in Kafka, or why that can't be read.
     log: Result<LogBody, Problem>,
 }
 
 impl Overview {
-    /// Whether the instances run in more than one version.
+    /// Whether the instances run more than one version.
     fn has_versions(&self) -> bool {
         let mut pairs = self.instances.windows(2);
         pairs.any(|pair| pair[0].version != pair[1].version)
@@ -55,7 +55,7 @@ struct ServicePage {
     now: Timestamp,
     version: &'static str,
     ready: Result<Ready, Problem>,
-    /// What the viewer may know beside that; or why it can't be told.
+    /// What the viewer may know in addition; or why it can't be read.
     overview: Option<Result<Overview, Problem>>,
 }
 
@@ -93,7 +93,7 @@ async fn overview(frame: &mut Frame) -> Result<Overview, Problem> {
 #[template(path = "console/memory.html")]
 struct MemoryPage {
     frame: Frame,
-    /// The boards, each with the memory that it takes, if that can be told.
+    /// The boards, each with its memory, if it can be read.
     boards: Vec<(String, Option<MemoryBody>)>,
     parts: Parts,
 }

@@ -1,6 +1,7 @@
-//! Who is there: visitors, whom a cookie tells apart, and viewers, who are signed in.
+//! Visitors, who are distinguished by a cookie, and viewers, who are signed in.
 //!
-//! A browser has the id of its session in a cookie, and Redis has the digest of the id. Each request looks the API key up anew:
+//! A browser has the id of its session in a cookie, and Redis has the digest of the id. Each request looks the API key up
+//! again:
 //! a session ends with the key that has begun it.
 
 use std::ops::Deref;
@@ -25,32 +26,32 @@ use crate::http::proxies::Arrival;
 /// What a cookie is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Cookie {
-    /// It has the id of a session.
+    /// The id of a session.
     Session,
-    /// It has what the tokens of forms are made of before somebody is signed in.
+    /// The seed of form tokens before the visitor is signed in.
     Forms,
 }
 
-/// Who asks for a page.
+/// The client that asks for a page.
 #[derive(Clone)]
 pub(super) struct Visitor {
     pub(super) console: Arc<Console>,
     /// The host that the browser has asked for.
     pub(super) host: Authority,
-    /// The page.
+    /// The page's address.
     pub(super) address: String,
-    /// Whether it comes from a page of another site, so that the browser keeps back the cookie of the session.
+    /// Whether the request comes from a page of another site, so that the browser withholds the session cookie.
     pub(super) is_from_elsewhere: bool,
     pub(super) method: Method,
     /// The id of the session, if the browser has sent one.
     session: Option<String>,
-    /// What the tokens of forms are made of where there is no session.
+    /// The seed of form tokens if there is no session.
     forms: String,
-    /// Whether the browser does not have that yet.
+    /// Whether the browser does not have that seed yet.
     pub(super) is_new: bool,
-    /// What a call of a route has of the request.
+    /// Where the request came from, for calls of routes.
     pub(super) arrival: Arrival,
-    /// Who has the API key of the session.
+    /// The holder of the session's API key.
     pub(super) holder: Option<Holder>,
 }
 
@@ -59,7 +60,7 @@ fn nobody() -> Problem {
 }
 
 impl Visitor {
-    /// Who sends this request.
+    /// The visitor that sends this request.
     pub(super) fn of(console: &Arc<Console>, parts: &Parts) -> Result<Self, Problem> {
         let no_host = || Problem::new(MALFORMED_REQUEST, "the request names no host");
         let host = local::host_of(parts).ok_or_else(no_host)?;
@@ -93,11 +94,11 @@ impl Visitor {
         Ok(())
     }
 
-    /// Who has the API key of the session, as long as there is one.
+    /// The holder of the session's API key, as long as the key exists.
     ///
     /// # Errors
     ///
-    /// [`UNAUTHENTICATED`] if the session has ended; another problem if nobody can tell at the moment.
+    /// [`UNAUTHENTICATED`] if the session has ended; another problem if that can't be determined at the moment.
     pub(super) async fn signed_in(&self) -> Result<Holder, Problem> {
         let Console { app, gate, .. } = &*self.console;
         if app.is_open {
@@ -108,7 +109,7 @@ impl Visitor {
         gate.holder(id, &session.ok_or_else(nobody)?)
     }
 
-    /// Signs the visitor in with an API key, under a new id, and returns the cookie that says so.
+    /// Signs the visitor in with an API key, under a new id, and returns the session cookie.
     pub(super) async fn sign_in(&self, key: &str) -> Result<HeaderValue, Problem> {
         let Console { app, gate, .. } = &*self.console;
         let id = new_id()?;
@@ -131,7 +132,7 @@ impl Visitor {
         Ok(())
     }
 
-    /// What the forms of a page for this visitor have to bring along.
+    /// The token that forms of a page for this visitor have to send.
     pub(super) fn token(&self) -> String {
         let is_signed_in = self.holder.is_some();
         let session = self.session.as_ref().filter(|_| is_signed_in);
@@ -139,19 +140,19 @@ impl Visitor {
         Digest::of("form").under(secret).hexadecimal()
     }
 
-    /// Whether the browser has sent the cookie that the token of its forms is made of.
+    /// Whether the browser has sent the cookie that its form tokens are made from.
     pub(super) fn has_sent_cookie(&self) -> bool {
         let is_signed_in = self.holder.is_some() && self.session.is_some();
         is_signed_in || !self.is_new
     }
 
-    /// Whether the browser has to come by TLS: cookies and keys would travel for all to read. To its own machine it need not,
-    /// nor to a service without keys.
+    /// Whether the browser has to use TLS: otherwise cookies and keys could be read on the way. Not needed on its own
+    /// machine, nor for a service without keys.
     fn needs_tls(&self) -> bool {
         !self.console.app.is_open && !local::is_of_this_machine(&self.host)
     }
 
-    /// The origin of the pages, as far as the service can tell behind a proxy.
+    /// The origin of the pages, as well as the service can tell behind a proxy.
     pub(super) fn origin(&self) -> String {
         let scheme = if self.needs_tls() { "https" } else { "http" };
         format!("{scheme}://{}", self.host)
@@ -165,7 +166,7 @@ impl Visitor {
         (is_secure || may_be_plain) && host.eq_ignore_ascii_case(self.host.as_str())
     }
 
-    /// The name of a cookie. Browsers take one that begins with `__Host-` by TLS alone, from this host alone, and for it alone.
+    /// The name of a cookie. Browsers accept one that begins with `__Host-` only by TLS, from this host, and for it.
     fn name(&self, cookie: Cookie) -> &'static str {
         match (cookie, self.needs_tls()) {
             (Cookie::Session, true) => "__Host-standings-session",
@@ -175,7 +176,7 @@ impl Visitor {
         }
     }
 
-    /// What the browser has sent, if that is an id.
+    /// The value that the browser has sent, if it is an id.
     fn sent(&self, headers: &HeaderMap, cookie: Cookie) -> Option<String> {
         let lines = headers.get_all(header::COOKIE).into_iter();
         let mut pairs = lines.flat_map(|line| line.to_str().unwrap_or_default().split(';'));
@@ -187,7 +188,7 @@ impl Visitor {
         is_id.then(|| value.to_owned())
     }
 
-    /// A cookie with this value; an empty one ends it.
+    /// A cookie with this value; an empty one deletes it.
     fn cookie(&self, cookie: Cookie, value: &str) -> Result<HeaderValue, Problem> {
         let name = self.name(cookie);
         let lifetime_s = if value.is_empty() {
@@ -195,7 +196,7 @@ impl Visitor {
         } else {
             LIFETIME.ms() / 1_000
         };
-        // A link from another site leads to the page of signing in; it must not replace what other tabs have.
+        // A link from another site leads to the sign-in page; it must not replace the seed that other tabs use.
         let same_site = match cookie {
             Cookie::Session => "Strict",
             Cookie::Forms => "Lax",
@@ -223,9 +224,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
     }
 }
 
-/// What a visitor may: nothing, if it is not signed in.
+/// What a visitor may do: nothing, if it is not signed in.
 impl Visitor {
-    /// Whether nobody has to sign in, since there are no keys.
+    /// Whether signing in is not needed, since there are no keys.
     pub(super) fn is_anybody(&self) -> bool {
         self.console.app.is_open
     }
@@ -235,7 +236,7 @@ impl Visitor {
         Ok(&holder.caller)
     }
 
-    /// Whether routes that need this scope on all boards are for the visitor.
+    /// Whether the visitor may call routes that need this scope on all boards.
     pub(super) fn may(&self, scope: Scope) -> bool {
         self.require(scope).is_ok()
     }
@@ -245,27 +246,27 @@ impl Visitor {
         self.require_on(scope, "")
     }
 
-    /// Refuses a page that calls routes that need this scope, and look at the boards themselves.
+    /// Refuses a page that calls routes that need this scope and check the boards themselves.
     pub(super) fn require_anywhere(&self, scope: Scope) -> Result<(), Problem> {
         self.caller()?.require(scope)
     }
 
-    /// Refuses a page that calls routes that need this scope on a board, before it has called one. What is no id stands for all
-    /// boards.
+    /// Refuses a page that calls routes that need this scope on a board, before it has called one. An invalid id stands for
+    /// all boards.
     pub(super) fn require_on(&self, scope: Scope, board: &str) -> Result<(), Problem> {
         let caller = self.caller()?;
         caller.require(scope)?;
         caller.require_board(BoardId::parse(board).ok().as_ref())
     }
 
-    /// Whether routes that need this scope on one board are for the visitor.
+    /// Whether the visitor may call routes that need this scope on one board.
     pub(super) fn may_on(&self, scope: Scope, board: &str) -> bool {
         self.require_on(scope, board).is_ok()
     }
 }
 
-/// A visitor who is signed in, or anybody where there are no keys. Pages that call routes take one. To a route, a visitor who is not
-/// signed in is a client without a key.
+/// A visitor that is signed in, or any visitor if there are no keys. Pages that call routes take one. To a route, a visitor
+/// that is not signed in is a client without a key.
 pub(super) struct Viewer(Visitor);
 
 impl Deref for Viewer {

@@ -7,13 +7,12 @@ use serde::Serialize;
 use crate::domain::time::Timestamp;
 use crate::domain::timezone::Zone;
 
-/// The clocks of a time zone.
+/// The clock of a time zone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock(pub(super) Zone);
 
 impl Clock {
-    /// An instant, as these clocks show it: an element `<time>`. It has nothing but digits, and letters of the database of time
-    /// zones.
+    /// An instant in this time zone, as an element `<time>`. It has only digits, and letters from the time zone database.
     #[expect(
         clippy::trivially_copy_pass_by_ref,
         reason = "templates pass references"
@@ -30,20 +29,20 @@ impl Clock {
     }
 }
 
-/// What a value of an enum is called in JSON.
+/// The name of an enum's value in JSON.
 pub(super) fn name(value: &impl Serialize) -> String {
     let name = serde_json::to_value(value).unwrap_or_default();
     name.as_str().unwrap_or_default().to_owned()
 }
 
-/// JSON in lines, as people read it.
+/// Indented JSON.
 pub(super) fn pretty(json: &impl Serialize) -> String {
-    // A raw value would stay in the lines that it has.
+    // A raw value would keep its own line breaks.
     let value = serde_json::to_value(json).unwrap_or_default();
     serde_json::to_string_pretty(&value).unwrap_or_default()
 }
 
-/// So many bytes, as people read it.
+/// A number of bytes in a readable unit.
 pub(super) fn bytes(count: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     if count < 1 << 10 {
@@ -55,7 +54,7 @@ pub(super) fn bytes(count: u64) -> String {
     format!("{}.{} {}", tenths / 10, tenths % 10, units[index])
 }
 
-/// What a page says after something was done.
+/// The notice after something was done.
 pub(super) fn done(what: &str) -> Option<&'static str> {
     Some(match what {
         "hidden" => "The member is hidden: no standing of this board shows it.",
@@ -87,7 +86,7 @@ pub(super) fn done(what: &str) -> Option<&'static str> {
     })
 }
 
-/// A text of the HTTP interface, in which code stands between backquotes.
+/// A text of the HTTP interface, with code in backquotes.
 pub(super) fn prose(text: &str) -> Safe<String> {
     let parts = text.split('`').enumerate().map(|(index, part)| {
         let Ok(text) = escape(part, Html);

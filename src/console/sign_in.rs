@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{Answer, Form, Frame, Query, Visitor, html, refused};
 use crate::http::problem::UNAUTHENTICATED;
 
-/// Where somebody is led who has signed in.
+/// The page after signing in.
 const HOME: &str = "/console";
 
 #[derive(Template)]
@@ -17,7 +17,7 @@ struct SignIn<'a> {
     frame: Frame,
     /// The page to go on to.
     to: &'a str,
-    /// What was wrong with the key.
+    /// What is wrong with the key.
     fault: Option<&'a str>,
 }
 
@@ -40,7 +40,7 @@ fn page_of(to: Option<&str>) -> &str {
     to.filter(is_page).unwrap_or(HOME)
 }
 
-/// The form; who is signed in already goes on.
+/// The form; a visitor that is signed in already is redirected.
 pub(super) async fn show(visitor: Visitor, Query(Params { to }): Query<Params>) -> Answer {
     let to = page_of(to.as_deref());
     if visitor.holder.is_some() {
@@ -50,7 +50,7 @@ pub(super) async fn show(visitor: Visitor, Query(Params { to }): Query<Params>) 
     html(&SignIn { frame, to, fault })
 }
 
-/// Takes the key.
+/// Signs in with the key.
 pub(super) async fn begin(visitor: Visitor, sent: Form) -> Answer {
     let to = page_of(sent.given("to"));
     if visitor.console.app.is_open {

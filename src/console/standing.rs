@@ -1,4 +1,4 @@
-//! A standing, page by page and period by period; of a league its tiers, their cohorts, and the standing of one.
+//! A standing, page by page and period by period; for a league its tiers, their cohorts, and the standing of one.
 
 use std::str::FromStr;
 
@@ -20,7 +20,7 @@ use crate::standings::routes::answers::{EntryBody, PageBody, StandingBody};
 
 /// How many entries a page has.
 pub(super) const SIZE: u64 = 50;
-/// How many periods can be chosen.
+/// How many periods can be selected.
 const PERIODS: &str = "100";
 
 /// Which part of which standing.
@@ -33,10 +33,10 @@ pub(super) struct Params {
     at: String,
     /// The number of the page; empty for the first.
     page: String,
-    /// In a league, a tier of which the cohorts are wanted, or a cohort of which the standing is.
+    /// In a league, the tier whose cohorts are shown, or the cohort whose standing is shown.
     tier: String,
     cohort: String,
-    /// The cohorts begin behind this one.
+    /// The cohorts begin after this one.
     after: String,
     /// `include`: hidden members are shown, too.
     hidden: String,
@@ -55,19 +55,19 @@ struct League {
     next: Option<String>,
 }
 
-/// The windows of the board, the period, and the ways to others.
+/// The windows of the board, the period, and the links to others.
 struct Bar {
     windows: Vec<String>,
     standing: StandingBody,
     keys: Vec<String>,
     earlier: Option<String>,
     later: Option<String>,
-    /// What else the page was asked for.
+    /// The page's other parameters.
     params: Params,
 }
 
-/// An instant in the period before the one that ends here: one and a half lengths before that end. So it holds for days of 23 and
-/// of 25 hours and for all months, too.
+/// An instant in the period before the one that ends here: one and a half lengths before that end. This works for days of
+/// 23 and 25 hours and for all months, too.
 fn amid_previous(unit: Unit, end: Timestamp) -> Option<Timestamp> {
     let length_and_a_half = match unit {
         Unit::Minute => Span::seconds(90),
@@ -110,7 +110,7 @@ impl Bar {
                 Ok(Window::Rolling { unit, .. }) => amid_previous(unit, end).map(to_instant),
                 _ => before.map(|key| to("key", &key)),
             };
-            // The running period has none behind it that has begun.
+            // No later period than the running one has begun.
             let is_running = windows().any(|own| own.is_running(window, key));
             later = (!is_running).then(|| to_instant(end));
         }
@@ -124,12 +124,12 @@ impl Bar {
         })
     }
 
-    /// Another part of the same standing, or of the league.
+    /// The address of another part of the same standing, or of the league.
     fn to(&self, more: &[(&str, &str)]) -> String {
         self.seen(&self.params.hidden, more)
     }
 
-    /// The same, with hidden members or without them.
+    /// The address of another part, with or without hidden members.
     fn seen(&self, hidden: &str, more: &[(&str, &str)]) -> String {
         let StandingBody {
             board, window, key, ..
@@ -155,7 +155,7 @@ struct StandingPage {
     total: u64,
     listed: u64,
     entries: Vec<EntryBody>,
-    /// Where the members stood the period before, if there is one; or why that can't be read.
+    /// The ranks of the members in the previous period, if there is one; or why they can't be read.
     movement: Result<Option<Movement>, ProblemBody>,
     number: u64,
     previous: Option<String>,
@@ -181,7 +181,7 @@ pub(super) async fn show(
     let mut frame = Frame::new(&viewer, "");
     let path = ["boards", &board, "standings", &window];
     let size = SIZE.to_string();
-    // What a public board does not show to everybody its readers see.
+    // Callers with the scope `read` see more of a public board than others.
     let is_reader = viewer.may_on(Scope::Read, &board);
     let query = [
         ("key", params.key.as_str()),
@@ -201,7 +201,7 @@ pub(super) async fn show(
     let summary = frame.read_standings(&board, &window).await?;
     let bar = Bar::new(&viewer, &summary, found.standing, params).await?;
     let movement = viewer.movement(&summary, &bar.standing, &found.entries, &bar.params.hidden);
-    // A fault of the period before does not keep this one from being shown.
+    // A failure to read the previous period must not keep this one from being shown.
     let movement = movement.await.map_err(|problem| problem.item());
     let number = bar.params.page.parse().unwrap_or(1_u64);
     let to_page = |number: u64| {

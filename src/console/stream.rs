@@ -1,4 +1,4 @@
-//! The stream of a standing, for the page that shows it live: that of `/v1`, as the viewer, for as long as the session lasts.
+//! The stream of a standing, for the page that shows it live: that of `/v1`, with the viewer's key, until the session ends.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::http::problem::{Problem, UNAUTHENTICATED};
 use crate::live::message;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// The longest time for which a stream outlasts its session.
+/// The longest time by which a stream outlives its session.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// The pause before a session is looked for again of which nobody can tell for the moment.
+/// The pause before a session is looked up again after that has failed.
 const UNCERTAIN_PAUSE: Duration = Duration::from_millis(500);
 
 /// What is watched.
@@ -60,23 +60,23 @@ pub(super) async fn show(
     }))
 }
 
-/// A stream of somebody who is signed in.
+/// A stream for a viewer.
 struct Watching {
     visitor: Visitor,
     parts: BodyDataStream,
-    /// Whether the last part was the last one of its message.
+    /// Whether the last part ended a message.
     is_between: bool,
 }
 
 impl Watching {
-    /// The next part, and what goes on behind it: nothing, once the session has ended.
+    /// The next part, and the state after it: `None` once the session has ended.
     async fn next(mut self) -> Option<(Result<Bytes, axum::Error>, Option<Self>)> {
         loop {
             let part = match timeout(LOOK_INTERVAL, self.parts.next()).await {
                 Ok(part) => Some(part?),
                 Err(_) => None,
             };
-            // Nothing that comes later is for who has signed out.
+            // A viewer that has signed out gets no further messages.
             if self.is_between
                 && let Err(problem) = wait_for_session(&self.visitor).await?
             {
@@ -90,7 +90,7 @@ impl Watching {
     }
 }
 
-/// Looks whether the session is there, and waits while nobody can tell. `None` if the instance stops meanwhile.
+/// Looks up the session, and waits while that fails. `None` if the instance stops meanwhile.
 async fn wait_for_session(visitor: &Visitor) -> Option<Result<(), Problem>> {
     loop {
         match visitor.signed_in().await {

@@ -15,12 +15,12 @@ struct Trouble<'a> {
     frame: Frame,
     problem: &'a Problem,
     status: u16,
-    /// After how many seconds to try again.
+    /// After how many seconds to retry.
     wait_s: Option<&'a str>,
     request_id: &'a str,
 }
 
-/// A page on the way to itself.
+/// A page that redirects to itself.
 #[derive(Template)]
 #[template(path = "console/again.html")]
 struct Again<'a> {
@@ -28,7 +28,7 @@ struct Again<'a> {
     address: &'a str,
 }
 
-/// An answer that is a problem, as a page; another one as it is. Who has to sign in is led there.
+/// Shows a response that is a problem as a page; others are unchanged. A visitor that has to sign in is redirected.
 pub(super) fn explained(visitor: &Visitor, mut response: Response) -> Response {
     let status = response.status();
     if !status.is_client_error() && !status.is_server_error() {
@@ -68,7 +68,7 @@ pub(super) fn explained(visitor: &Visitor, mut response: Response) -> Response {
 }
 
 impl Problem {
-    /// The problem, if whoever has filled in a form can mend it there; otherwise it has a page of its own.
+    /// The problem, if it can be fixed in the form; otherwise it is shown on a separate page.
     pub(super) fn mendable(self) -> Result<Self, Self> {
         let is_elsewhere = [UNAUTHENTICATED, FORBIDDEN, RATE_LIMITED].contains(&self.kind);
         if is_elsewhere || self.kind.status.is_server_error() {
@@ -79,7 +79,7 @@ impl Problem {
 }
 
 fn to_sign_in(visitor: &Visitor) -> Response {
-    // A link on another site has led here, and the browser keeps the cookie back; from this page it does not.
+    // A link on another site has led here, so the browser withholds the cookie; from this page it does not.
     if visitor.is_from_elsewhere {
         let again = html(&Again {
             frame: Frame::new(visitor, "Opening the console"),

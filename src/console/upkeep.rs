@@ -18,7 +18,7 @@ use crate::moves::work::Spread;
 use crate::periods::results::routes::PeriodBody;
 use crate::periods::summary::routes::SummaryBody;
 
-/// How many periods of a window are looked at, the newest first.
+/// How many periods of a window are checked, newest first.
 const PERIODS_MAX: &str = "20";
 
 #[derive(Template)]
@@ -26,7 +26,7 @@ const PERIODS_MAX: &str = "20";
 pub(super) struct UpkeepPage {
     frame: Frame,
     definition: Defined,
-    /// The periods that are over and not final yet, each with its window.
+    /// The periods that have ended and are not final yet, each with its window.
     waiting: Vec<(String, PeriodBody)>,
     /// Whether the viewer may see which periods wait.
     may_read: bool,
@@ -63,7 +63,7 @@ impl Page for UpkeepPage {
     }
 }
 
-/// The newest periods that are over and wait to become final.
+/// The newest periods that have ended and wait to become final.
 async fn waiting(
     visitor: &Visitor,
     board: &str,
@@ -80,12 +80,12 @@ async fn waiting(
     Ok(waiting)
 }
 
-/// The way back to the page, which says what was done.
+/// Redirects to the page with a notice of what was done.
 fn back(board: &str, done: &str) -> Response {
     to(&["boards", board, "upkeep"], &[("done", done)])
 }
 
-/// Says until when the board takes events.
+/// Sets until when the board takes events.
 pub(super) async fn close(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let closed = async {
         let closes_at = match form.field("step") {
@@ -141,7 +141,7 @@ struct DeletePage {
     summary: Option<SummaryBody>,
 }
 
-/// The page on which a board is deleted. Nothing is read for it that a board could lack which can't be read.
+/// The page on which a board is deleted. It works even for a board that can't be read.
 pub(super) async fn last_page(viewer: Viewer, Path(board): Path<String>) -> Answer {
     viewer.require_on(Scope::Configure, &board)?;
     let summary = match viewer.summary(&board).await {

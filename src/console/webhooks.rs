@@ -1,4 +1,4 @@
-//! Webhooks: the list with the form for a new one; a webhook, what it is to be, its secret, its end, and its deliveries.
+//! Webhooks: the list with the form for a new one; a webhook, its settings, its secret, its deletion, and its deliveries.
 
 use askama::Template;
 use axum::http::Method;
@@ -20,7 +20,7 @@ const DELIVERIES_MAX: &str = "25";
 const ABOUT_SECRET: &str =
     "With it the receiver checks the signatures of messages, as Standard Webhooks 1.0.0 says.";
 
-/// The form with what a webhook is.
+/// The form, filled in with a webhook.
 fn filled_in(webhook: &WebhookBody) -> Form {
     let boards = webhook.boards.patterns().collect::<Vec<_>>().join("\n");
     let events = webhook.events.iter();
@@ -30,7 +30,7 @@ fn filled_in(webhook: &WebhookBody) -> Form {
         .collect()
 }
 
-/// Makes a webhook as the form wants it, or changes it. The answer has its secret if it is new.
+/// Creates or changes a webhook as the form says. The response has its secret if it is new.
 async fn put(viewer: &Viewer, name: &str, form: &Form) -> Result<Value, Problem> {
     let wanted = json!({
         "url": form.field("url").trim(), "events": form.chosen("event"), "boards": form.lines("boards"),
@@ -66,7 +66,7 @@ impl Page for WebhooksPage {
     }
 }
 
-/// Makes a webhook, and shows its secret. One that is there already has its own page for changes.
+/// Creates a webhook, and shows its secret. One that already exists is changed on its own page.
 pub(super) async fn create(viewer: Viewer, form: Form) -> Answer {
     let made = async {
         let name = form.required("name")?;
@@ -123,7 +123,7 @@ impl Page for WebhookPage {
     }
 }
 
-/// Changes a webhook, which enables it too.
+/// Changes a webhook, and enables it.
 pub(super) async fn change(viewer: Viewer, Path(name): Path<String>, form: Form) -> Answer {
     let changed = async {
         let webhook = put(&viewer, &name, &form).await?;
@@ -132,14 +132,14 @@ pub(super) async fn change(viewer: Viewer, Path(name): Path<String>, form: Form)
     carry_out::<WebhookPage>(&viewer, &name, &form, changed).await
 }
 
-/// Sends a message that says nothing.
+/// Sends an empty message.
 pub(super) async fn test(viewer: Viewer, Path(name): Path<String>, _: Form) -> Answer {
     let tested_by = ["webhooks", &name, "test"];
     viewer.order(Method::POST, &tested_by, None).await?;
     Ok(to(&["webhooks", &name], &[("done", "tested")]))
 }
 
-/// Gives a webhook another secret, and shows it.
+/// Gives a webhook a new secret, and shows it.
 pub(super) async fn rotate(viewer: Viewer, Path(name): Path<String>, _: Form) -> Answer {
     let rotated_by = v1(&["webhooks", &name, "rotate"]);
     let rotated = viewer.call(Method::POST, &rotated_by, None).await?;

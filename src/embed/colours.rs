@@ -1,4 +1,4 @@
-//! The colours that a page to embed is asked for.
+//! The colours in the address of an embedded page.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::http::inner::address;
 
-/// Up to this brightness of the ground a text on it is white. There black and white are equally easy to read (WCAG 2).
+/// Up to this luminance of the background, text on it is white. There black and white are equally readable (WCAG 2).
 const DARK_MAX: f64 = 0.179;
 
-/// A colour: its parts of red, green and blue.
+/// A colour: red, green and blue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Colour([u8; 3]);
 
-/// The colours; those that are not given follow the viewer's system.
+/// The colours; those that are absent follow the viewer's system.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Colours {
     /// Of the line below the title, and of the first rank.
     accent: Option<Colour>,
-    /// Of the ground.
+    /// Of the background.
     background: Option<Colour>,
     /// Of the text.
     text: Option<Colour>,
@@ -87,7 +87,7 @@ impl Colours {
         is_any.then(|| address(&["embed", "colours.css"], &query))
     }
 
-    /// Their stylesheet. On a ground without a colour for the text, the text is black or white, as can be read.
+    /// Their stylesheet. On a background without a text colour, the text is black or white, whichever is readable.
     pub(super) fn stylesheet(&self) -> String {
         let of_ground = self.background.map(|ground| {
             if ground.is_dark() {

@@ -1,7 +1,7 @@
-//! `/embed/{board}/{window}`: the first members of a public board, as a page that pages of others show in a frame.
+//! `/embed/{board}/{window}`: the top members of a public board, as a page that other pages show in a frame.
 //!
-//! It shows what `/v1` answers without a key, keeps no cookie, and works without JavaScript. Nothing in it can be clicked, so
-//! that a frame around it can't have anybody do what they don't mean to.
+//! It shows what `/v1` returns without a key, sets no cookie, and works without JavaScript. Nothing in it can be clicked,
+//! so a frame around it can't trick a viewer into doing anything.
 
 mod colours;
 mod origins;
@@ -30,18 +30,18 @@ use crate::http::problem::{BOARD_NOT_FOUND, Problem};
 use crate::http::proxies::Arrival;
 use crate::standings::routes::answers::{EntryBody, PageBody};
 
-/// How many members are shown.
+/// How many members are shown by default.
 const SIZE: u64 = 10;
-/// How many can be.
+/// The most that can be shown.
 const SIZE_MAX: u64 = 100;
-/// What browsers may do with the page, but for who may frame it.
+/// The content security policy of the page, without the origins that may frame it.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors";
 /// How long a cache keeps a page: as long as a read of a public board.
 const BRIEFLY: &str = "public, max-age=1, stale-while-revalidate=5";
 const STYLE: &str = include_str!("embed.css");
 const MODULE: &str = include_str!("embed.js");
 
-/// What the pages work with.
+/// The state of the pages.
 struct Embed {
     app: Arc<App>,
     /// The routes of `/v1`.
@@ -65,7 +65,7 @@ struct Shown<'a> {
     window: &'a str,
     /// The stylesheet with the colours that were asked for.
     colours: Option<String>,
-    /// Where `/v1` tells each change of it.
+    /// The stream of `/v1` with the changes of the standing.
     stream: &'a str,
     standing: PageBody,
 }
@@ -95,7 +95,7 @@ impl EntryBody {
     }
 }
 
-/// The routes of the page, and of what it is made of.
+/// The routes of the page, and of its files.
 pub(crate) fn router(app: Arc<App>, table: Router, origins: &EmbedOrigins) -> Router {
     let policy = format!("{POLICY} {origins}");
     let policy = HeaderValue::try_from(policy).expect("invariant: origins are header values");
@@ -162,7 +162,7 @@ impl Embed {
     ) -> Result<String, Problem> {
         let id = board_id(board)?;
         let size = bounded("size", params.size, SIZE, 1, SIZE_MAX)?.to_string();
-        // Of a board that is not public nobody learns here whether it is there.
+        // The response must not show whether a board exists that is not public.
         let unknown = || Problem::new(BOARD_NOT_FOUND, "no public board has this id");
         let live = match self.app.service.engine.live_board(&id).await {
             Ok(live) if live.board.definition.public => live,
@@ -189,7 +189,7 @@ impl Embed {
         page.map_err(|error| Problem::internal(format!("a page to embed: {error}")))
     }
 
-    /// Reads a standing as somebody without a key.
+    /// Reads a standing without a key.
     async fn read(&self, address: &str, arrival: &Arrival) -> Result<PageBody, Problem> {
         let request = Request::get(uri(address)?).body(Body::empty());
         let request = request.map_err(|error| Problem::internal(error.to_string()))?;

@@ -7,15 +7,15 @@ use axum::http::HeaderValue;
 
 use crate::http::cors::{CorsOrigins, OriginError};
 
-/// Whose pages may show public boards in a frame.
+/// The origins whose pages may show public boards in a frame.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum EmbedOrigins {
-    /// Everybody's: what is shown is public, and nothing in it can be clicked.
+    /// All: what is shown is public, and nothing in it can be clicked.
     #[default]
     All,
     /// Those of these origins.
     Listed(Vec<HeaderValue>),
-    /// Nobody's.
+    /// None.
     None,
 }
 
@@ -33,7 +33,7 @@ impl FromStr for EmbedOrigins {
     }
 }
 
-/// As `frame-ancestors` has it.
+/// In the form of `frame-ancestors`.
 impl fmt::Display for EmbedOrigins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! What a handler tells the audit log of its request.
+//! What a handler reports to the audit log about its request.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::problem::{INTERNAL, Problem};
 
-/// What a request has changed, as far as its handler tells. Nothing of it may be a secret.
+/// What a request has changed, as far as its handler reports it. It must not contain secrets.
 #[derive(Clone, Debug, Default)]
 pub struct Audit(Arc<Mutex<Change>>);
 
-/// What was there before a request, and after it; null where nothing was, and where the request does not tell.
+/// The values before a request and after it; null if there was none, or if it is not reported.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
     pub(crate) before: Value,
@@ -22,17 +22,17 @@ pub(crate) struct Change {
 }
 
 impl Audit {
-    /// What was there before.
+    /// Sets the value before the request.
     pub fn before(&self, value: &impl Serialize) {
         self.0.lock().before = serde_json::to_value(value).unwrap_or_default();
     }
 
-    /// What is there now.
+    /// Sets the value after the request.
     pub fn after(&self, value: &impl Serialize) {
         self.0.lock().after = serde_json::to_value(value).unwrap_or_default();
     }
 
-    /// Takes what the handler has told.
+    /// Takes what the handler has reported.
     pub(crate) fn take(&self) -> Change {
         std::mem::take(&mut *self.0.lock())
     }

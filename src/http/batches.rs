@@ -1,4 +1,4 @@
-//! Requests with many items, each of which is taken or refused by itself.
+//! Requests with many items, each of which is accepted or refused separately.
 
 use axum::http::StatusCode;
 use serde_json::value::RawValue;
@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use super::problem::{LOG_UNAVAILABLE, Problem, QUEUE_FULL};
 use crate::core::Error;
 
-/// What became of the items of a batch, in their order: of those that are sound what `results` say, of the others why not.
-/// If the store is missing, nothing is known of any of them.
+/// The results of the items of a batch, in their order: `results` for the valid ones, the problem for the others. If the
+/// store is unavailable, no item has a result.
 pub(crate) fn results_of<R>(
     (items, checked): (&[&RawValue], Vec<Result<(), Problem>>),
     mut results: impl Iterator<Item = Result<R, Problem>>,

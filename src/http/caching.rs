@@ -1,7 +1,7 @@
 //! What caches may do with an answer.
 //!
-//! The table of routes decides it ([`rule_answer`]), so that no route can forget it: nobody keeps what takes more than `read`, and
-//! what is right for a moment only. The handler of a read may say more, by its board ([`Caching`]).
+//! The table of routes decides it ([`rule_answer`]), so that no route can forget it: answers that need more than `read` are
+//! not kept, nor answers that hold for a moment only. The handler of a read may say more, by its board ([`Caching`]).
 
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
@@ -22,16 +22,16 @@ pub(crate) struct IfNoneMatch {
     if_none_match: Option<String>,
 }
 
-/// Who may keep an answer.
+/// Which caches may keep an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Audience {
-    /// Nobody: it shows more than readers may see.
+    /// No cache: it shows more than readers may see.
     Nobody,
-    /// Who has asked.
+    /// Only the caller's.
     Caller,
-    /// Everybody, since there are no keys.
+    /// Any cache, since there are no keys.
     Anybody,
-    /// Everybody, without asking each time: the board is public.
+    /// Any cache, without revalidating each time: the board is public.
     Public,
 }
 
@@ -43,7 +43,7 @@ pub struct Caching {
 }
 
 impl Caching {
-    /// Of an answer about a board that may change at any time. What it shows beside scores may be for fewer than the board.
+    /// Of an answer about a board that may change at any time. What it includes may be less public than the board.
     pub(crate) fn of(app: &App, board: &Board, includes: Includes) -> Self {
         let definition = &board.definition;
         let is_for_all = includes.without(definition.public_includes()).is_empty();
@@ -54,7 +54,7 @@ impl Caching {
         caching
     }
 
-    /// Of one that shows more than readers may see, if it does.
+    /// Keeps an answer out of caches if it shows more than readers may see.
     pub(crate) fn restricted_if(mut self, is_restricted: bool) -> Self {
         if is_restricted {
             self.audience = Audience::Nobody;
@@ -62,12 +62,12 @@ impl Caching {
         self
     }
 
-    /// Of one that no event can change any more, if that is so.
+    /// Lets caches keep an answer without revalidating if no event can change it any more.
     pub(crate) fn fixed_if(self, is_fixed: bool) -> Self {
         Self { is_fixed, ..self }
     }
 
-    /// Of a read whose handler does not say.
+    /// Of a read whose handler does not set it.
     fn of_read(is_open: bool) -> Self {
         let audience = if is_open {
             Audience::Anybody
@@ -80,7 +80,7 @@ impl Caching {
         }
     }
 
-    /// Never for more than six seconds: a member that is hidden or erased is to vanish from caches, too.
+    /// Never for more than six seconds: a hidden or erased member has to disappear from caches, too.
     pub(crate) fn rule(self) -> &'static str {
         match (self.audience, self.is_fixed) {
             (Audience::Nobody, _) => "private, no-store",
@@ -93,7 +93,7 @@ impl Caching {
     }
 }
 
-/// Says in an answer of a route that needs this scope what caches may do with it.
+/// Sets what caches may do with an answer of a route that needs this scope.
 pub(crate) fn rule_answer(scope: Option<Scope>, is_open: bool, answer: &mut Response) {
     let headers = answer.headers_mut();
     let rule = match scope {
@@ -105,7 +105,7 @@ pub(crate) fn rule_answer(scope: Option<Scope>, is_open: bool, answer: &mut Resp
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(rule));
 }
 
-/// The same of a route that anybody may call: its answers are right for a moment only.
+/// Sets that caches keep no answer of a route that any client may call: it holds for a moment only.
 pub(crate) async fn unkept(mut answer: Response) -> Response {
     rule_answer(None, false, &mut answer);
     answer

@@ -1,7 +1,7 @@
-//! Compresses answers for clients that accept that.
+//! Compresses answers for clients that accept it.
 //!
-//! The HTTP library would wrap every answer. Most backends accept no encoding: what they are sent goes by it, and only says that to others
-//! it might be sent in another way.
+//! The HTTP library would wrap every answer. Most backends accept no encoding: their answers are passed on unchanged, with
+//! a note for caches that the answer depends on the accepted encodings.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -16,7 +16,7 @@ use tower::Service;
 use tower_http::compression::predicate::{And, DefaultPredicate, Predicate, SizeAbove};
 use tower_http::compression::{Compression, CompressionBody, ResponseFuture};
 
-/// Smaller answers are one packet on the wire either way: to compress one takes longer than to make it.
+/// Smaller answers take one packet either way, and compressing one takes longer than making it.
 const COMPRESSED_BYTES_MIN: u64 = 1_024;
 
 /// Which answers are compressed.
@@ -27,7 +27,7 @@ type Compressible = And<DefaultPredicate, SizeAbove>;
 pub(crate) struct Compressed<S>(Compression<S, Compressible>);
 
 impl<S> Compressed<S> {
-    /// Those of this service.
+    /// Wraps this service.
     pub(crate) fn new(inner: S) -> Self {
         let compressible = DefaultPredicate::new().and(SizeAbove::new(COMPRESSED_BYTES_MIN));
         Self(Compression::new(inner).compress_when(compressible))
@@ -64,7 +64,7 @@ where
     }
 }
 
-/// Says in an answer that it depends on the encodings that are accepted, if it may: also in one that is too small now.
+/// Marks an answer that can depend on the accepted encodings, even if it is too small to be compressed now.
 fn varying(mut answer: Response) -> Response {
     let headers = answer.headers();
     let is_encoded = headers.contains_key(header::CONTENT_ENCODING);

@@ -10,12 +10,12 @@ use url::Url;
 
 use super::{freshness, observe, ratelimit};
 
-/// For how long a browser may keep what a preflight was answered. None keeps it for longer than two hours.
+/// How long a browser may keep the answer to a preflight. None keeps it for longer than two hours.
 const PREFLIGHT_TIME_MAX: Duration = Duration::from_hours(2);
 
-/// Origins, separated by commas; or `*` for all. API keys travel in a header that pages set themselves, and never in what a
-/// browser sends along by itself (cookies): so a page of another origin can do only what it has a key for. The pages of the
-/// console, which have a cookie, are for no other origin.
+/// Origins, separated by commas; or `*` for all. API keys are in a header that pages set themselves, and never in what a
+/// browser sends by itself (cookies): so a page of another origin can only do what it has a key for. The pages of the
+/// console, which use a cookie, are open to no other origin.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum CorsOrigins {
     /// None but the service's own.
@@ -27,21 +27,21 @@ pub enum CorsOrigins {
     All,
 }
 
-/// Why an origin is none.
+/// Why a text is not an origin.
 #[derive(Debug, Error, PartialEq)]
 pub enum OriginError {
-    /// It has another form.
+    /// It is malformed.
     #[error("{0:?} is not an origin, as https://app.example or http://localhost:3000")]
     Form(String),
-    /// A browser sends it in another form, and the two would never be equal.
+    /// Browsers send it in another form, so the two would never be equal.
     #[error("{given:?} must be written as browsers send it: {sent}")]
     Spelling {
-        /// As it was given.
+        /// As given.
         given: String,
-        /// As it is sent.
+        /// As sent by browsers.
         sent: String,
     },
-    /// It is there with others.
+    /// `*` is listed with others.
     #[error("* allows all origins, and goes with no others")]
     AllAndMore,
 }
@@ -84,12 +84,12 @@ fn origin(text: &str) -> Result<HeaderValue, OriginError> {
 }
 
 impl CorsOrigins {
-    /// Whether this origin is named. `*` names none.
+    /// Whether this origin is listed. `*` lists none.
     pub(crate) fn lists(&self, origin: &HeaderValue) -> bool {
         matches!(self, Self::Listed(origins) if origins.contains(origin))
     }
 
-    /// What lets browsers call from them; `None` where there are none.
+    /// The layer that lets browsers call from them; `None` if there are none.
     pub(crate) fn layer(&self) -> Option<CorsLayer> {
         let origins = match self {
             Self::None => return None,

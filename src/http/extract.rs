@@ -33,19 +33,19 @@ use crate::domain::time::Timestamp;
 use crate::domain::webhook::WebhookName;
 use crate::runtime::timeouts::within;
 
-/// What handlers work with, as their first argument.
+/// The state that handlers work with, their first argument.
 pub type Shared = State<Arc<App>>;
-/// What most handlers answer.
+/// What most handlers return.
 pub type Answer<T> = Result<JsonResponse<T>, Problem>;
 
 /// The largest body, in bytes.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
-/// How much of a larger body is read before the request is refused, in bytes.
+/// How many bytes of a larger body are read before the request is refused.
 const BODY_BYTES_READ_MAX: usize = 8 << 20;
 /// The longest wait for a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The bytes of a JSON body: of the right type and size, not parsed yet; and their memory.
+/// The bytes of a JSON body, with checked type and size but not parsed yet; and their memory.
 pub struct JsonBytes(pub Bytes, pub Option<Taken>);
 
 impl FromRequest<Arc<App>> for JsonBytes {
@@ -68,14 +68,14 @@ impl FromRequest<Arc<App>> for JsonBytes {
     }
 }
 
-/// By whom the memory of a body is taken, as the guard of the route has noted.
+/// The takers that the memory of a body counts for, as noted by the guard of the route.
 fn takers_of(extensions: &mut Extensions) -> Result<Takers, Problem> {
     let takers = extensions.remove::<Takers>();
     takers.ok_or_else(|| Problem::new(INTERNAL, "a route without its guard"))
 }
 
 impl JsonBytes {
-    /// Reads a body of so many bytes at the most, whatever its type, into memory that is taken by these.
+    /// Reads a body of at most `bytes_max` bytes, of any type, into memory that counts for these takers.
     pub fn read<'a>(
         headers: &HeaderMap,
         (body, bytes_max): (Body, usize),
@@ -96,7 +96,7 @@ impl JsonBytes {
             if is_too_large {
                 return Err(too_large(bytes_max));
             }
-            // Most bodies are there with their heads.
+            // Most bodies arrive with their heads.
             let read = within(BODY_TIMEOUT, read_body((body, bytes_max), memory)).await;
             read.unwrap_or_else(|| Err(Problem::of_status(REQUEST_TIMEOUT.status)))
         }
@@ -108,8 +108,8 @@ fn too_large(bytes_max: usize) -> Problem {
     Problem::new(PAYLOAD_TOO_LARGE, detail)
 }
 
-/// Reads a body. One that is too large is read on for a while: most clients hear an answer only once they have
-/// sent all.
+/// Reads a body. If it is too large, reading goes on for a while: most clients read the answer only once they have sent
+/// everything.
 async fn read_body(
     (body, bytes_max): (Body, usize),
     (memory, by): (&Memory, Takers),
@@ -170,7 +170,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
     }
 }
 
-/// What a body may be. A merge patch may be sent as JSON too.
+/// The types of a body. A merge patch may be sent as JSON too.
 const JSON_TYPES: [&str; 2] = ["application/json", "application/merge-patch+json"];
 
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
@@ -199,7 +199,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
 /// The parameters that are lists. Clients send one as `ids=a,b`, and some generated ones as `ids=a&ids=b`.
 const LISTS: [&str; 4] = ["ids", "boards", "drop_windows", "include"];
 
-/// A query whose lists are each one parameter; `None` if they are already.
+/// The query with each list as one parameter; `None` if it is like that already.
 fn with_joined_lists(query: &str) -> Option<Uri> {
     let is_repeated = |name: &&str| query.matches(name).count() > 1;
     if !query.contains('&') || !LISTS.iter().any(is_repeated) {
@@ -230,7 +230,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
         if let Ok(query) = serde_urlencoded::from_str(uri.query().unwrap_or("")) {
             return Ok(Self(query));
         }
-        // To tell which parameter is wrong, this notes each.
+        // Notes each parameter, to report which one is wrong.
         axum::extract::Query::try_from_uri(uri)
             .map(|axum::extract::Query(query)| Self(query))
             .map_err(|rejection| {
@@ -352,14 +352,14 @@ pub fn require_count(body: &str, items: &str, count: usize, max: usize) -> Resul
     Err(Problem::invalid_field(format!("/{items}"), detail))
 }
 
-/// How many items of a list a request wants at once: its `limit`.
+/// How many items of a list a request asks for: its `limit`.
 pub fn list_limit(limit: Option<u64>, default: u64, max: u64) -> Result<usize, Problem> {
     let limit = bounded("limit", limit, default, 1, max)?;
     Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// The parameters of a list: these, and which part of it is wanted. A part has `default` items unless another number is asked for,
-/// and `maximum` at the most.
+/// The parameters of a list: these, and which part of it is wanted. A part has `default` items unless another number is
+/// asked for, and at most `maximum`.
 macro_rules! part_params {
     ($(#[$doc:meta])* $name:ident { $($fields:tt)* } limit(default = $default:tt, maximum = $max:tt $(, example = $example:tt)?)) => {
         $(#[$doc])*

@@ -1,4 +1,4 @@
-//! Files that are in the program, for pages: a browser keeps them, and asks each time whether they are still the same.
+//! Files for pages that are in the program: browsers keep them, and revalidate them each time.
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_128;
 pub(crate) const CSS: &str = "text/css; charset=utf-8";
 pub(crate) const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// A file of this type, or that a browser has it already.
+/// The response with a file of this type, or 304 if the browser has it already.
 pub(crate) fn answer(headers: &HeaderMap, kind: &'static str, text: &str) -> Response {
     let etag = format!("\"{:032x}\"", xxh3_128(text.as_bytes()));
     let known = headers.get(header::IF_NONE_MATCH);

@@ -23,10 +23,10 @@ pub struct NoCache {
     cache_control: Option<String>,
 }
 
-/// How old an answer by a replica is at the most, in milliseconds: all that was acknowledged before is in it.
+/// The maximum age of an answer by a replica, in milliseconds: everything that was acknowledged before that is in it.
 pub const MAX_STALENESS_MS: HeaderName = HeaderName::from_static("max-staleness-ms");
 
-/// `Cache-Control: no-cache` asks for what is right now; anything else leaves the answer to a replica, where there is one
+/// `Cache-Control: no-cache` asks for current data; anything else allows an answer by a replica, if there is one
 /// (RFC 9111, 5.2.1.4).
 impl<S: Send + Sync> FromRequestParts<S> for Freshness {
     type Rejection = Infallible;
@@ -43,8 +43,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Freshness {
     }
 }
 
-/// Answers a request, and says how old the answer is at the most. One that has grown older than is allowed on its way is
-/// not sent: the request is answered with what is right now.
+/// Answers a request, and says how old the answer is at most. If it has become older than is allowed on the way, it is not
+/// sent:
+/// the request is answered with current data.
 pub async fn answer<F>(
     app: &App,
     freshness: Freshness,
@@ -63,7 +64,7 @@ where
         headers.insert(MAX_STALENESS_MS, HeaderValue::from(ms));
         return Ok(value);
     }
-    // It gives back the memory that the other one needs.
+    // Frees the memory that the second attempt needs.
     drop(value);
     Ok(read(Freshness::Current).await?.value)
 }

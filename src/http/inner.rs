@@ -1,4 +1,4 @@
-//! Pages of the service itself call routes in memory, without a connection between.
+//! Lets pages of the service itself call routes in memory, without a connection.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use url::form_urlencoded::Serializer;
 use super::problem::{Own, Problem, URI_TOO_LONG};
 use super::proxies::Arrival;
 
-/// What a part of a path is not written with as it is.
+/// The characters that are percent-encoded in a part of a path.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -39,17 +39,17 @@ pub(crate) fn address(path: &[&str], query: &[(&str, &str)]) -> String {
     address
 }
 
-/// An address as that of a request.
+/// An address as the URI of a request.
 ///
 /// # Errors
 ///
-/// [`URI_TOO_LONG`]: somebody has filled in more than fits in one.
+/// [`URI_TOO_LONG`]: the filled-in values don't fit.
 pub(crate) fn uri(address: &str) -> Result<Uri, Problem> {
     let too_long = "what was sent is longer than any name or id: with it the address has more than 65534 bytes";
     Uri::try_from(address).map_err(|_| Problem::new(URI_TOO_LONG, too_long))
 }
 
-/// What routes answer to a request of a page that has come like this.
+/// What a route answers to a request on behalf of this request of a page.
 pub(crate) async fn ask(
     table: &Router,
     arrival: &Arrival,
@@ -58,7 +58,7 @@ pub(crate) async fn ask(
     arrival.carry_over(&mut request);
     let Ok(mut response) = table.clone().oneshot(request).await;
     if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
-        // The guard says so of a key that is used too fast.
+        // The guard sets this if a key is used too fast.
         let wait_s = response.headers().get(header::RETRY_AFTER);
         let wait_s = wait_s.and_then(|wait| wait.to_str().ok()?.parse().ok());
         problem.own = problem.own.or(wait_s.map(Own::RetryAfter));
@@ -78,7 +78,7 @@ pub(crate) async fn parsed<T: DeserializeOwned>(body: Body) -> Result<T, Problem
     serde_json::from_slice(json).map_err(fault)
 }
 
-/// A fault of this program in such a call.
+/// A bug of this program in such a call.
 pub(crate) fn fault(error: impl fmt::Display) -> Problem {
     Problem::internal(format!("a page: {error}"))
 }

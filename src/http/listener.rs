@@ -1,9 +1,9 @@
-//! Accepting connections: how many there may be, and what happens to those beyond.
+//! Accepts connections: how many there may be, and what happens to those beyond.
 //!
-//! Connections are a supply (`supply.rs`), counted by address. When there is none left for an address, the oldest one without a
-//! request is closed of the address that has the most, if that has more.
+//! Connections are a supply (`supply.rs`), counted by address. If none is left for an address, the oldest connection
+//! without a request of the address with the most connections is closed, if that has more.
 //!
-//! Beyond the bound the listener takes a few more connections. On these the service answers only `/livez`, `/readyz` and
+//! Beyond the bound the listener accepts a few more connections. On these the service answers only `/livez`, `/readyz` and
 //! `/metrics`, and everything else with 503. When these are used up too, the oldest one that has not sent its request yet
 //! makes room for the newest. So a client that sends its request at once gets an answer, however many others only hold
 //! connections.
@@ -27,23 +27,23 @@ use crate::domain::quota::Network;
 
 /// Connections beyond the bound.
 pub const RESERVE: usize = 32;
-/// The shortest and the longest pause after a connection could not be accepted; they double.
+/// The shortest and the longest pause after a connection could not be accepted; pauses double.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// What connections may cost.
+/// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many there may be; there are [`RESERVE`] more.
+    /// How many there may be; there are [`RESERVE`] in addition.
     pub connections: usize,
     /// How long they may take.
     pub times: Times,
 }
 
-/// The answer.
+/// The routes.
 #[derive(Clone, Debug)]
 pub struct Routers {
-    /// To everybody.
+    /// On connections within the bound.
     pub all: Router,
     /// On connections beyond the bound.
     pub reserve: Router,
@@ -57,7 +57,7 @@ struct Open {
     place: Option<Arc<Place>>,
 }
 
-/// The connections that there are.
+/// The open connections.
 struct Connections {
     routers: Routers,
     times: Times,
@@ -68,16 +68,16 @@ struct Connections {
     refused: Counter,
     supply: Supply,
     proxies: TrustedProxies,
-    /// Those beyond the bound, the oldest first.
+    /// Those beyond the bound, oldest first.
     reserved: VecDeque<Open>,
-    /// Those of each address, the oldest first; without those of trusted proxies, which use theirs again for other clients.
+    /// Those of each address, oldest first; except those of trusted proxies, which reuse theirs for other clients.
     direct: HashMap<Network, BTreeMap<u64, Open>>,
     /// How many direct ones there have been.
     count: u64,
 }
 
-/// Serves until `stop`, and then until the requests that were accepted have been answered. Connections without one are
-/// closed at once. With this future all connections end.
+/// Serves until `stop`, and then until the accepted requests have been answered. Idle connections are closed at once.
+/// Dropping this future ends all connections.
 pub async fn serve(
     listener: TcpListener,
     routers: Routers,
@@ -169,10 +169,10 @@ impl Connections {
         self.add(key, open);
     }
 
-    /// A place for a connection from this address, if there is one, or one can be had.
+    /// A place for a connection from this address, if one is free or can be freed.
     fn place(&mut self, ip: IpAddr) -> Option<Place> {
         if self.proxies.has(ip.to_canonical()) {
-            // For whom it is to count, its first request tells.
+            // Its first request says which client it counts for.
             let taken = self.supply.try_take(&Takers::default(), 1)?;
             return Some(Place::new(taken, Some(self.proxies.clone())));
         }
@@ -188,7 +188,7 @@ impl Connections {
         }
     }
 
-    /// Closes the oldest connection without a request of the address that has the most, if that is more than this one has.
+    /// Closes the oldest idle connection of the address that has the most, if that is more than this address has.
     fn close_one_for(&mut self, address: Network) -> bool {
         let own = self.direct.get(&address).map_or(0, BTreeMap::len);
         let others = self.direct.iter().filter(|(_, all)| all.len() > own + 1);
@@ -234,7 +234,7 @@ impl Connections {
         open
     }
 
-    /// Forgets all connections whose tasks have ended, where it is not known which one has.
+    /// Forgets all connections whose tasks have ended, if it is not known which one has.
     fn forget_ended(&mut self) {
         self.direct.retain(|_, all| {
             all.retain(|_, one| !one.task.is_finished());
@@ -242,7 +242,7 @@ impl Connections {
         });
     }
 
-    /// Closes the oldest connection of the reserve that has no request under way, if there is no room for another one.
+    /// Closes the oldest connection of the reserve that has no request in flight, if there is no room for another one.
     fn make_room(&mut self) {
         let reserved = &mut self.reserved;
         reserved.retain(|one| !one.task.is_finished());
@@ -256,7 +256,7 @@ impl Connections {
     }
 }
 
-/// Whether accepting has failed since the client has gone away already.
+/// Whether accepting failed because the client has already disconnected.
 fn is_of_the_client(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,8 +1,8 @@
-//! Whom an open service on a loopback address serves: its own machine, and no page of another site.
+//! Which requests an open service on a loopback address takes: those of its own machine, and of no page of another site.
 //!
-//! A browser on that machine reaches the service too. A page may send a form to it, and, once the name of the page's own
-//! host leads to a loopback address (DNS rebinding), read and write as if it were the service's own. So each request has to
-//! name a host of this machine, and a write an origin, if it names one, that is the service's own or is allowed.
+//! A browser on that machine can reach the service too. A page may send a form to it, and, once the page's host name
+//! resolves to a loopback address (DNS rebinding), read and write as if it were the service's own. So each request has to
+//! name a host of this machine, and a write that names an origin must name one that is the service's own or is allowed.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use axum::http::{Method, header, uri::Authority};
 use super::cors::CorsOrigins;
 use super::problem::{FOREIGN_ORIGIN, Problem};
 
-/// Checks the host of a request, and the origin of one that is more than a read.
+/// Checks the host of a request, and its origin unless it is a read.
 pub(crate) fn check(parts: &Parts, is_read: bool, allowed: &CorsOrigins) -> Result<(), Problem> {
     let host = check_host(parts)?;
     if is_read || matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
@@ -46,7 +46,7 @@ pub(crate) fn check_host(parts: &Parts) -> Result<Authority, Problem> {
     })
 }
 
-/// Whether this host is a name or an address of this machine, whoever asks.
+/// Whether this host is a name or an address of this machine.
 pub(crate) fn is_of_this_machine(host: &Authority) -> bool {
     let name = host.host();
     let address = name.trim_start_matches('[').trim_end_matches(']');
@@ -109,7 +109,7 @@ mod tests {
             "https://localhost:8080",
         ] {
             assert!(!is_taken(Method::DELETE, host, Some(origin)), "{origin}");
-            // What any page may read not any page may write.
+            // What any page may read not every page may write.
             let all = CorsOrigins::All;
             assert!(
                 !is_taken_with(&all, Method::DELETE, host, Some(origin)),

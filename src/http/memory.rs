@@ -1,9 +1,9 @@
 //! How much memory all requests together may hold.
 //!
 //! A request takes memory before the work that fills it. When its answer is written as JSON, it gives back what the answer
-//! does not need, and the rest with the last byte of the answer. A request that finds no memory waits for a while, and is then
-//! refused; `supply.rs` says who comes first. Small requests and large ones have a supply each, so that a small one never
-//! waits behind large ones.
+//! does not need, and the rest with the last byte of the answer. A request that finds no memory waits for a while, and is
+//! then refused; `supply.rs` says which one is served first. Small and large requests have separate supplies, so that a
+//! small one never waits behind large ones.
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ use crate::domain::include::{Include, Includes};
 use crate::domain::profile::PROFILE_BYTES_MAX;
 use crate::runtime::timeouts::within;
 
-/// What one entry may take at the most while it is read and written out, in bytes: Redis' reply, the entry, and its JSON.
+/// The most that one entry takes while it is read and written, in bytes: Redis' reply, the entry, and its JSON.
 const ENTRY_BYTES: usize = 1 << 10;
-/// What one profile may take at the most, in bytes: Redis' reply, the profile, and its JSON.
+/// The most that one profile takes, in bytes: Redis' reply, the profile, and its JSON.
 const PROFILE_BYTES: usize = 3 * PROFILE_BYTES_MAX;
-/// What the data of one entry may take at the most, in bytes: Redis' reply, the data, and its JSON.
+/// The most that the data of one entry takes, in bytes: Redis' reply, the data, and its JSON.
 const DATA_BYTES: usize = 3 * DATA_BYTES_MAX;
-/// What one event of a batch may take at the most, in bytes.
+/// The most that one event of a batch takes, in bytes.
 const EVENT_BYTES: usize = 1 << 10;
-/// The same with an outcome that names all standings of a board with 16 windows.
+/// The most that one takes with an outcome that names all standings of a board with 16 windows, in bytes.
 const OUTCOME_BYTES: usize = 4 << 10;
-/// The most entries of a small read: a page of the greatest size, and the entry of a member.
+/// The most entries of a small read: a page of the maximum size, and the entry of a member.
 pub const SMALL_ENTRIES_MAX: usize = 1_001;
 /// The most events of a small batch.
 const SMALL_EVENTS_MAX: usize = 100;
@@ -50,7 +50,7 @@ pub struct Memory {
     bodies: Supply,
 }
 
-/// An answer's bytes, and the memory that they were written to.
+/// An answer's bytes, and the memory that was taken for them.
 struct Held {
     bytes: Vec<u8>,
     _taken: Taken,
@@ -63,8 +63,7 @@ impl AsRef<[u8]> for Held {
 }
 
 impl Memory {
-    /// So many bytes: a quarter each for small reads, for large ones, for batches of events, and for the bodies of
-    /// requests.
+    /// Memory of this size: a quarter each for small reads, large reads, batches of events, and bodies of requests.
     pub fn new(bytes: usize) -> Self {
         Self {
             small_reads: Supply::new(bytes / 4),
@@ -75,12 +74,12 @@ impl Memory {
         }
     }
 
-    /// Waits for the memory of a read of so many entries.
+    /// Waits for the memory of a read of this many entries.
     pub async fn for_read(&self, by: &Takers, entries: usize) -> Result<Taken, Problem> {
         self.for_entries(by, entries, Includes::default()).await
     }
 
-    /// The same where the entries have this beside their scores.
+    /// Waits for the memory of a read whose entries include this.
     pub async fn for_entries(
         &self,
         by: &Takers,
@@ -99,13 +98,13 @@ impl Memory {
         take(supply, by, (entries + 1).saturating_mul(bytes)).await
     }
 
-    /// Waits for the memory of a request that writes so many profiles.
+    /// Waits for the memory of a request that writes this many profiles.
     pub async fn for_profiles(&self, by: &Takers, profiles: usize) -> Result<Taken, Problem> {
         let bytes = profiles.saturating_mul(2 * PROFILE_BYTES);
         take(self.batches(profiles), by, bytes).await
     }
 
-    /// Waits for the memory of a batch of so many events, which bring so many bytes of data along.
+    /// Waits for the memory of a batch of this many events, with `data` bytes of data in total.
     pub async fn for_batch(
         &self,
         by: &Takers,
@@ -116,7 +115,7 @@ impl Memory {
             Detail::Status => EVENT_BYTES,
             Detail::Standings | Detail::Ranks => OUTCOME_BYTES,
         };
-        // The data is held by the event, and once more by the call that carries it out.
+        // The data is held by the event, and again by the call that carries it out.
         let bytes = events.saturating_mul(bytes) + 2 * data;
         take(self.batches(events), by, bytes).await
     }
@@ -128,8 +127,8 @@ impl Memory {
         }
     }
 
-    /// Takes what a body lacks of which so many bytes have come in. It does not wait: the requests that are to give memory back
-    /// may be waiting too.
+    /// Takes the memory that a body of this size still lacks. It does not wait: the requests that will give memory back may
+    /// be waiting too.
     pub fn for_body(
         &self,
         by: &Takers,
@@ -146,14 +145,14 @@ impl Memory {
     }
 }
 
-/// Takes so many bytes; waits for them for a while.
+/// Takes this many bytes, and waits for them for a while.
 async fn take(supply: &Supply, by: &Takers, bytes: usize) -> Result<Taken, Problem> {
     let taken = within(WAIT_TIME_MAX, supply.take(by, bytes)).await;
     taken.ok_or_else(overloaded)
 }
 
 impl Taken {
-    /// Writes an answer out. What it does not need is given back at once, the rest with its last byte.
+    /// Writes an answer. The memory that it does not need is given back at once, the rest with its last byte.
     pub fn write<T: Serialize>(self, answer: &T) -> Result<Written, Problem> {
         Ok(Written(self.hold(to_json(answer)?)))
     }
@@ -168,12 +167,12 @@ impl Taken {
     }
 }
 
-/// An answer that was written out, as JSON. Its copies share its memory.
+/// An answer written as JSON. Its copies share its memory.
 #[derive(Clone, Debug)]
 pub struct Written(pub Bytes);
 
 impl Written {
-    /// An answer that is so small that it takes no memory of a supply.
+    /// An answer so small that it takes no memory of a supply.
     pub fn new<T: Serialize>(answer: &T) -> Result<Self, Problem> {
         Ok(Self(to_json(answer)?.into()))
     }
@@ -217,7 +216,7 @@ mod tests {
         Takers::one(Taker::Address(Network::parse(text).unwrap()))
     }
 
-    /// How much one more could take.
+    /// How much one more request could take.
     fn free(supply: &Supply) -> usize {
         let nobody = Takers::default();
         let (mut least, mut most) = (0, MEMORY);

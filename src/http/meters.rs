@@ -1,5 +1,5 @@
-//! How many requests there were, and how long they took, by method, route and status. To find the metric of a set of labels costs
-//! more than a microsecond, so those that are in use are kept.
+//! How many requests there were, and how long they took, by method, route and status. Looking up the metric of a set of
+//! labels costs more than a microsecond, so those in use are kept.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use axum::http::StatusCode;
 use metrics::{Counter, Histogram, Label, counter, histogram};
 use parking_lot::RwLock;
 
-/// The metrics of requests that there were: few, as each route has its own.
+/// The metrics of requests so far: few, since each route has its own.
 #[derive(Debug, Default)]
 pub(crate) struct Meters(RwLock<Vec<Meter>>);
 
-/// The metrics of requests that are alike.
+/// The metrics of requests with equal labels.
 #[derive(Debug)]
 struct Meter {
     method: &'static str,
@@ -22,7 +22,7 @@ struct Meter {
 }
 
 impl Meters {
-    /// Counts a request, which took so long. Only routes and methods that this service knows may come here: each has a metric.
+    /// Counts a request and how long it took. Only for known routes and methods: each combination has a metric.
     pub(crate) fn count(
         &self,
         method: &'static str,

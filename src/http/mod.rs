@@ -1,23 +1,22 @@
-//! What every route needs: reading requests, answers and problems, and the layers around all of it. It knows no capability.
+//! What every route needs: reading requests, answers and problems, and the layers around them. It knows no capability.
 //!
 //! The way of a request: `listener.rs` accepts a connection ─▶ `connection/` bounds its time ─▶ `compression.rs` ─▶
-//! `observe.rs` (id, time limit, metrics, log, the body of problems) ─▶ `cors.rs` ─▶ the guard of the route (`access/`; on an
-//! open service it asks `local.rs`) ─▶ `extract.rs` parses, so that every error is a problem ─▶ the handler ─▶ `rendered.rs`,
-//! with the headers of `caching.rs`, `freshness.rs` and `ratelimit.rs`.
+//! `observe.rs` (id, time limit, metrics, log, the body of problems) ─▶ `cors.rs` ─▶ the guard of the route (`access/`; on
+//! an open service it asks `local.rs`) ─▶ `extract.rs` parses, so that every error is a problem ─▶ the handler ─▶
+//! `rendered.rs`, with the headers of `caching.rs`, `freshness.rs` and `ratelimit.rs`.
 //!
-//! `supply.rs` has one rule for all that there is only so much of (memory, connections, streams): a *taker*, which is an API
-//! key, a player or an address, is counted, and the one with little is served first.
+//! `supply.rs` has one rule for everything that is limited (memory, connections, streams): use is counted by *taker*, an
+//! API key, a player or an address, and the taker that has little is served first.
 //!
 //! What is subtle:
 //!
 //! - `observe.rs` is one service and not a stack, because each layer would cost a request two allocations.
-//! - Before it reads, a request takes memory for its entries (`memory.rs`), from the supply for small or for large requests.
-//!   The bytes of an answer hold what they need until their last copy is written; so an answer that many requests share counts
-//!   once.
-//! - An answer without an end is marked (`connection::Endless`). It may go on while nothing waits to be taken; if something
-//!   waits, the bounds of all answers hold, and a reader that takes too little is dropped.
-//! - Connections beyond the bound get `/livez`, `/readyz` and `/metrics` only, so that whoever watches over the service sees
-//!   the truth.
+//! - Before it reads, a request takes memory for its entries (`memory.rs`), from the supply for small or for large
+//!   requests. The bytes of an answer hold their memory until their last copy is written; so an answer that many requests
+//!   share counts once.
+//! - An answer without an end is marked (`connection::Endless`). It may go on while nothing waits to be read; if something
+//!   waits, the bounds of all answers apply, and a reader that reads too little is dropped.
+//! - Connections beyond the bound get `/livez`, `/readyz` and `/metrics` only, so that monitoring still sees the truth.
 //! - Internal errors are logged and never sent.
 
 pub mod audited;
@@ -56,13 +55,13 @@ use crate::domain::profile::Rules;
 pub struct App {
     /// The use cases.
     pub service: Arc<Service>,
-    /// What `/metrics` shows; `None` where nobody records.
+    /// What `/metrics` shows; `None` if no recorder is installed.
     pub metrics: Option<PrometheusHandle>,
     /// Whether no API keys are configured.
     pub is_open: bool,
-    /// What the operator says of profiles.
+    /// The operator's rules for profiles.
     pub profile_rules: Rules,
-    /// What requests may hold in memory.
+    /// The memory that requests may hold.
     pub memory: Memory,
     /// Cancelled when the service begins to shut down.
     pub shutdown: CancellationToken,

@@ -37,11 +37,11 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 /// The type of a problem's body.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// Marks an answer that tells of its problem already: a page of the console.
+/// Marks an answer that already shows its problem: a page of the console.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HasBody;
 
-/// What is around all routes.
+/// The layer around all routes.
 #[derive(Clone)]
 pub struct Observed<S> {
     inner: S,
@@ -50,7 +50,7 @@ pub struct Observed<S> {
 }
 
 impl<S> Observed<S> {
-    /// Around this service.
+    /// Wraps this service.
     pub fn new(inner: S, timeouts: TimeoutFactor) -> Self {
         Self {
             inner,
@@ -88,9 +88,8 @@ where
     }
 }
 
-/// Ends a request that takes too long, and one whose handler panics. What the request has sent to Redis may
-/// still be carried out.
-// An `async fn` would have room for the answer's future several times.
+/// Ends a request that takes too long, or whose handler panics. What it has sent to Redis may still be carried out.
+// An `async fn` would reserve room for the answer's future several times.
 fn within_limits(
     timeout: Duration,
     answer: impl Future<Output = Result<Response, Infallible>>,
@@ -133,7 +132,7 @@ impl Seen {
             let problem = response.extensions_mut().remove::<Problem>();
             let problem = problem.unwrap_or_else(|| Problem::of_status(status));
             problem.cause().clone_into(&mut cause);
-            // The client has named a revision that nobody has made yet.
+            // The client has named a revision that does not exist yet.
             is_fault &= problem.kind != REVISION_PENDING;
             if response.extensions().get::<HasBody>().is_none() {
                 response = with_body(response, &problem.body(self.id.to_str().ok()));
@@ -158,12 +157,12 @@ impl Seen {
     }
 }
 
-/// Milliseconds, with three digits behind the point at the most.
+/// Milliseconds, rounded to at most three decimals.
 fn thousandths(elapsed: Duration) -> f64 {
     f64::from(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX)) / 1e3
 }
 
-/// Methods as labels: what clients make up must not make up metrics.
+/// Methods as labels: unknown methods must not create metrics.
 fn known_method(method: &str) -> &'static str {
     const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
     KNOWN
@@ -192,7 +191,7 @@ fn new_request_id() -> HeaderValue {
     HeaderValue::from_bytes(&digits).unwrap_or(HeaderValue::from_static("0"))
 }
 
-/// A whole answer to a head that is no request, for which the HTTP library has a status only.
+/// A complete answer to an invalid head, for which the HTTP library has only a status.
 pub(crate) fn refusal(status: StatusCode) -> Vec<u8> {
     let problem = match status {
         StatusCode::BAD_REQUEST => {

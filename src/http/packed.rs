@@ -1,11 +1,11 @@
-//! What the program holds packed: the `OpenAPI` document, and the files of the page that shows it.
+//! Compressed content of the program: the OpenAPI document, and the files of the page that shows it.
 
 use std::io::{self, Read};
 
 use flate2::read::GzDecoder;
 
-/// The document as it lies in the repository, packed (`build.rs`): a test compares it with the table of routes. A service that made it
-/// from the table would hold it in memory, some 20 MB with what it is made of.
+/// The document as stored in the repository, compressed (`build.rs`): a test compares it with the table of routes. Making
+/// it from the table would keep some 20 MB in memory.
 const PACKED_DOCUMENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json.gz"));
 
 /// The document.
@@ -13,7 +13,7 @@ pub(crate) fn document() -> Vec<u8> {
     unpacked(PACKED_DOCUMENT).expect("invariant: the build has packed it")
 }
 
-/// What a file is that the program holds packed. Who accepts gzip gets it packed anew, as any other answer.
+/// Decompresses a file. Clients that accept gzip get it compressed again, like any other answer.
 pub(crate) fn unpacked(packed: &[u8]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     GzDecoder::new(packed).read_to_end(&mut bytes)?;

@@ -1,5 +1,5 @@
-//! Problems as clients see them: `application/problem+json` (RFC 9457), and the page behind each type. As a response a problem has
-//! no body yet: the layer that knows the request's id writes it.
+//! Problems as clients see them: `application/problem+json` (RFC 9457), and the page for each type. As a response a problem
+//! has no body yet: the layer that knows the request's id writes it.
 
 use std::fmt::Write as _;
 
@@ -77,7 +77,7 @@ fn codes() -> Object {
 }
 
 impl Problem {
-    /// The same where a body or a parameter names the window, not the path.
+    /// The problem of an unknown window that a body or a parameter names, rather than the path.
     #[must_use]
     pub fn beyond_path(mut self) -> Self {
         if self.kind == UNKNOWN_WINDOW {
@@ -91,8 +91,7 @@ impl Problem {
         self.cause.as_deref().unwrap_or(&self.detail)
     }
 
-    /// The body for one item of a request that is answered as a whole. A fault of the service is logged here, since the
-    /// answer doesn't show it.
+    /// The body for one item of a batch. A fault of the service is logged here, since the answer doesn't show it.
     pub fn item(&self) -> ProblemBody {
         if self.kind.status.is_server_error() {
             let (status, cause) = (self.kind.status.as_u16(), self.cause());
@@ -180,7 +179,7 @@ pub async fn list() -> Response {
     plain(text + "\n")
 }
 
-/// The page behind a problem's `type`.
+/// The page of a problem's `type`.
 pub async fn explain(Path(name): Path<String>) -> Result<Response, Problem> {
     let kind = KINDS.iter().find(|kind| kind.name == name);
     let kind = kind.ok_or_else(|| Problem::new(NOT_FOUND, "there is no problem of that name"))?;

@@ -10,15 +10,15 @@ use ipnet::IpNet;
 
 use super::observe::REQUEST_ID;
 
-/// The header in which each proxy adds at the end whom it has heard. (`Forwarded` is not read: a proxy that does not know a
-/// header passes on what its client has written there.)
+/// The header to which each proxy appends the address that it was called from. (`Forwarded` is not read: a proxy that does
+/// not know a header passes on what its client has written in it.)
 pub(crate) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Who is at the other end of a connection.
+/// The address at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// Where a request came from and under which id: what the routes that a page calls for it have to know of it.
+/// Where a request came from, and its id: what routes that a page calls on its behalf have to know.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
     headers: HeaderMap,
@@ -26,7 +26,7 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    /// That of this request.
+    /// The origin of this request.
     pub(crate) fn of(parts: &Parts) -> Self {
         let mut headers = HeaderMap::new();
         for name in [REQUEST_ID, FORWARDED_FOR] {
@@ -38,7 +38,7 @@ impl Arrival {
         Self { headers, peer }
     }
 
-    /// Has the call of a route come from there, under the same id.
+    /// Makes the call of a route come from there, with the same id.
     pub(crate) fn carry_over<T>(&self, request: &mut Request<T>) {
         request.headers_mut().extend(self.headers.clone());
         if let Some(peer) = self.peer {
@@ -53,7 +53,7 @@ impl Arrival {
     }
 }
 
-/// The networks of the proxies that are believed: `10.0.0.0/8,192.168.1.7`.
+/// The networks of the trusted proxies: `10.0.0.0/8,192.168.1.7`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct TrustedProxies(Arc<[IpNet]>);
 
@@ -78,8 +78,8 @@ impl TrustedProxies {
         self.0.iter().any(|block| block.contains(&address))
     }
 
-    /// The address of who has sent a request: the last one that no trusted proxy has. What stands before it the client may
-    /// have made up.
+    /// The address of the client that has sent a request: the last one that is not a trusted proxy's. The client may have
+    /// made up anything before it.
     pub(crate) fn client(&self, headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
         let Peer(peer) = extensions.get()?;
         let mut client = peer.to_canonical();
@@ -89,7 +89,7 @@ impl TrustedProxies {
             if !self.has(client) {
                 break;
             }
-            // What is no address ends what can be believed.
+            // Nothing before a malformed address can be trusted.
             let Some(address) = address_of(name.trim()) else {
                 break;
             };
@@ -99,7 +99,7 @@ impl TrustedProxies {
     }
 }
 
-/// An address, with a port behind it or without.
+/// An address, with or without a port.
 fn address_of(text: &str) -> Option<IpAddr> {
     let with_port = |_| text.parse().map(|address: SocketAddr| address.ip());
     let address: IpAddr = text.parse().or_else(with_port).ok()?;

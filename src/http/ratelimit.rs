@@ -1,5 +1,5 @@
-//! The headers of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what quotas allow, `RateLimit` what is
-//! left of them. An API key with a rate has one too.
+//! The headers of draft-ietf-httpapi-ratelimit-headers: `RateLimit-Policy` says what quotas allow, `RateLimit` what remains
+//! of them. An API key with a rate has them too.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -7,12 +7,12 @@ use crate::domain::access::Spent;
 use crate::domain::problems::UsedUp;
 use crate::events::work::RemainingQuota;
 
-/// What is left of quotas.
+/// What remains of quotas.
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 /// What quotas allow.
 pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// What an event that was taken leaves.
+/// The headers with what remains after an event that was taken.
 pub fn of_quotas(quotas: &[RemainingQuota]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if !quotas.is_empty() {
@@ -24,7 +24,7 @@ pub fn of_quotas(quotas: &[RemainingQuota]) -> HeaderMap {
     headers
 }
 
-/// What a request leaves of the rate of its API key; with `Retry-After` where that is too little.
+/// Adds what remains of the rate of an API key; with `Retry-After` if that is too little.
 pub fn of_key(spent: &Spent, headers: &mut HeaderMap) {
     const NAME: &str = "api-key";
     let (rate, wait) = (&spent.rate, spent.wait);
@@ -37,7 +37,7 @@ pub fn of_key(spent: &Spent, headers: &mut HeaderMap) {
     add(headers, vec![policy], vec![limit]);
 }
 
-/// That a quota is used up; with `Retry-After`.
+/// Adds that a quota is used up; with `Retry-After`.
 pub fn of_used_up(quota: &UsedUp, headers: &mut HeaderMap) {
     let policies = vec![policy(&quota.name, quota.max, quota.window_s)];
     add(headers, policies, vec![limit(&quota.name, 0, quota.wait_s)]);

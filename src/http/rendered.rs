@@ -1,4 +1,4 @@
-//! A document as it is sent, and what caches need to know of it.
+//! A document as it is sent, with what caches need to know of it.
 
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
@@ -23,16 +23,16 @@ const TAG_BYTES_MAX: usize = 53;
 #[derive(Clone, Debug)]
 pub struct Rendered {
     body: Bytes,
-    /// Tells its content from others, apart from its revision.
+    /// A hash of its content, without its revision.
     content: u128,
-    /// Tells what was asked, and the edition that was found, from others, if they tell the content.
+    /// A hash of the request and the edition that was found, if they determine the content.
     pub edition: Option<u64>,
-    /// What comes before and after it: its `Link`.
+    /// Links to the parts before and after it: its `Link`.
     pub links: Option<HeaderValue>,
 }
 
 impl Rendered {
-    /// Writes an answer out, into the memory that was taken for it.
+    /// Writes an answer into the memory that was taken for it.
     pub fn new<T: Serialize>(body: &T, taken: Taken) -> Result<Self, Problem> {
         let Written(body) = taken.write(body)?;
         Ok(Self {
@@ -43,7 +43,7 @@ impl Rendered {
         })
     }
 
-    /// The same for a page, which is written once for all who share it.
+    /// Writes a page, once for all requests that share it.
     pub fn of_page<T: Serialize>(
         (page, with): (&Page, MadeWith),
         body: impl FnOnce() -> T,
@@ -64,7 +64,7 @@ impl Rendered {
         })
     }
 
-    /// The answer to a request with these headers: the document, or that the client has it.
+    /// The response to a request with these headers: the document, or 304.
     pub fn answer(self, headers: &HeaderMap, caching: Caching) -> Response {
         let tag = self.tag();
         let answer = if self.is_known(headers) {
@@ -92,7 +92,7 @@ impl Rendered {
         tag
     }
 
-    /// Whether the client has its content already, of this edition or another one.
+    /// Whether the client already has its content, of this edition or another one.
     fn is_known(&self, headers: &HeaderMap) -> bool {
         if !headers.contains_key(header::IF_NONE_MATCH) {
             return false;
@@ -106,10 +106,10 @@ impl Rendered {
     }
 }
 
-/// Tells what was asked, and the edition that was found, from others.
+/// A hash of the request and the edition that was found.
 pub fn edition_hash(uri: &Uri, key: &str, edition: &Edition) -> u64 {
     let mut hash = Xxh3::new();
-    // Another release may write the same content in another way.
+    // Another release may write the same content differently.
     let release = env!("CARGO_PKG_VERSION");
     for part in [uri.path(), uri.query().unwrap_or(""), key, release] {
         part.hash(&mut hash);
@@ -118,7 +118,7 @@ pub fn edition_hash(uri: &Uri, key: &str, edition: &Edition) -> u64 {
     hash.finish()
 }
 
-/// The answer to a client that has the content of this edition already, if it has.
+/// The response to a client that already has the content of this edition; `None` if it has not.
 pub fn unchanged(headers: &HeaderMap, edition: u64, caching: Caching) -> Option<Response> {
     let edition = format!("{edition:016x}");
     let mut known = known_tags(headers);
@@ -136,7 +136,7 @@ pub fn names_editions(headers: &HeaderMap) -> bool {
     known_tags(headers).any(|known| known.contains('-'))
 }
 
-/// The same answer with what caches need to know of it.
+/// Adds what caches need to know to a response.
 fn validated(mut answer: Response, tag: String, caching: Caching) -> Response {
     let tag = HeaderValue::try_from(tag).expect("invariant: an entity tag is a header");
     let rule = HeaderValue::from_static(caching.rule());
@@ -158,13 +158,13 @@ fn opaque(tag: &str) -> &str {
     tag.trim_start_matches("W/").trim_matches('"')
 }
 
-/// What stands before the revision of a standing.
+/// The bytes before the revision of a standing.
 const REVISION: &[u8] = b",\"revision\":\"";
 
-/// An answer names its standing, with the revision, within so many bytes; what callers have named comes behind.
+/// An answer names its standing, with the revision, within this many bytes; text from callers comes later.
 const HEAD_BYTES_MAX: usize = 1_024;
 
-/// Tells contents apart. The revision of a standing is no part of its content.
+/// A hash of the content. The revision of a standing does not belong to its content.
 pub(crate) fn content_of(body: &[u8]) -> u128 {
     let head = &body[..body.len().min(HEAD_BYTES_MAX)];
     let begin = head

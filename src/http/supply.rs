@@ -1,8 +1,8 @@
-//! Supplies: memory, connections and streams, of which there is only so much for all who call.
+//! Supplies: memory, connections and streams, which are limited and shared by all callers.
 //!
-//! One rule for all of them: what a taker gets must leave as much free as the taker has already, but no more than an eighth of
-//! the supply is asked of anybody. So one taker may use a supply whole but for that eighth. From there on the taker that has little
-//! is served, and the one that has the most waits or is refused.
+//! One rule for all of them: what a taker gets must leave as much free as the taker already has, but at most an eighth of
+//! the supply. So a single taker may use all of a supply except that eighth. Beyond that, takers with little are served,
+//! and the one with the most waits or is refused.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::domain::access::KeyName;
 use crate::domain::ids::MemberId;
 use crate::domain::quota::Network;
 
-/// Which part of a supply is kept for those who have little of it: the eighth.
+/// The share of a supply that is kept for takers with little: an eighth.
 const KEPT: usize = 8;
 
-/// Who takes something of a supply.
+/// One that takes from a supply.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Taker {
     /// An API key of the configuration, by half of its digest.
@@ -30,15 +30,15 @@ pub enum Taker {
     Address(Network),
 }
 
-/// All by whom a request is counted: it gets what each of them may have. Nobody is what the service does for itself.
+/// All takers that a request counts for: it gets what each of them may have. Empty for what the service does for itself.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Takers([Option<Taker>; 2]);
 
-/// Something of which there is so much, for all to share.
+/// A limited amount of something, shared by all.
 #[derive(Clone, Debug)]
 pub struct Supply(Arc<Mutex<State>>);
 
-/// What was taken of a supply; it is given back with this value.
+/// What was taken from a supply; dropping this value gives it back.
 #[derive(Debug)]
 pub struct Taken {
     supply: Supply,
@@ -48,24 +48,24 @@ pub struct Taken {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How much there is.
+    /// The total amount.
     max: usize,
-    /// How much of it is taken.
+    /// How much is taken.
     taken: usize,
-    /// How much each taker has, if it has any.
+    /// How much each taker has, if any.
     had: HashMap<Taker, usize>,
-    /// Those that wait. Where the takers are the same, the first comes first.
+    /// The waiting requests. Those with equal takers are served in order.
     waiting: HashMap<Takers, VecDeque<Waiting>>,
-    /// The number of the next one that waits.
+    /// The number of the next waiting request.
     turn: u64,
 }
 
 /// Why nothing could be taken.
 #[derive(Debug, Eq, PartialEq)]
 pub enum Shortage<'a> {
-    /// There is nothing left for these takers.
+    /// Nothing is left for these takers.
     All,
-    /// One of them has as much as it may have.
+    /// One of them has reached its bound.
     Of(&'a Taker),
 }
 
@@ -77,7 +77,7 @@ struct Waiting {
     sender: oneshot::Sender<Taken>,
 }
 
-/// The place of a request that waits; it is given up with this value.
+/// The place of a waiting request; dropping this value gives it up.
 struct Place<'a> {
     supply: &'a Supply,
     by: &'a Takers,
@@ -85,24 +85,24 @@ struct Place<'a> {
 }
 
 impl Takers {
-    /// One taker, or nobody.
+    /// One taker, or none.
     pub fn one(taker: impl Into<Option<Taker>>) -> Self {
         Self([taker.into(), None])
     }
 
-    /// These two, as far as they are known.
+    /// These two, if they are known.
     pub fn both(one: Option<Taker>, other: Option<Taker>) -> Self {
         Self([one, other])
     }
 
-    /// Each of them.
+    /// Iterates over them.
     pub fn iter(&self) -> impl Iterator<Item = &Taker> {
         self.0.iter().flatten()
     }
 }
 
 impl Supply {
-    /// A supply of so much.
+    /// A supply of this amount.
     pub fn new(max: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
             max,
@@ -110,7 +110,7 @@ impl Supply {
         })))
     }
 
-    /// Takes so much, if there is so much for these takers. No request takes more than there is.
+    /// Takes an amount, if these takers may have it. An amount beyond the total is capped.
     pub fn try_take(&self, by: &Takers, amount: usize) -> Option<Taken> {
         let mut state = self.0.lock();
         let amount = amount.min(state.max);
@@ -120,7 +120,7 @@ impl Supply {
         })
     }
 
-    /// The same where each taker has a bound.
+    /// Like [`Self::try_take`], with a bound for each taker.
     ///
     /// # Errors
     ///
@@ -143,11 +143,11 @@ impl Supply {
         Ok(self.taken(by, amount))
     }
 
-    /// Takes so much, once there is so much for these takers and nobody waits that has less. No request takes more than there is.
+    /// Takes an amount, once these takers may have it and no taker with less waits. An amount beyond the total is capped.
     ///
     /// # Panics
     ///
-    /// By a fault of this module only.
+    /// Only by a bug in this module.
     pub async fn take(&self, by: &Takers, amount: usize) -> Taken {
         let taken = self.update(|state| {
             let amount = amount.min(state.max);
@@ -168,13 +168,13 @@ impl Supply {
         taken.expect("invariant: a request that waits is served, or gives up its place")
     }
 
-    /// Changes the state, and then serves those that wait.
+    /// Changes the state, and then serves waiting requests.
     fn update<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let (changed, served) = {
             let mut state = self.0.lock();
             (change(&mut state), self.serve(&mut state))
         };
-        // What is for one that has just left is given back, which locks the supply again.
+        // What is for a request that has just left is given back, which locks the supply again.
         for (sender, taken) in served {
             let _ = sender.send(taken);
         }
@@ -189,7 +189,7 @@ impl Supply {
         }
     }
 
-    /// Serves those that wait, as long as there is enough: first those that have the least.
+    /// Serves waiting requests while there is enough, those with the least first.
     fn serve(&self, state: &mut State) -> Vec<(oneshot::Sender<Taken>, Taken)> {
         let mut served = Vec::new();
         while let Some((by, turn, amount)) = state.next() {
@@ -212,13 +212,13 @@ impl Supply {
 }
 
 impl State {
-    /// How much that one of these takers has that has the most.
+    /// How much the one of these takers with the most has.
     fn most_of(&self, by: &Takers) -> usize {
         let had = by.iter().filter_map(|taker| self.had.get(taker));
         had.copied().max().unwrap_or(0)
     }
 
-    /// The rule: so much leaves as much free as these takers have already, or an eighth.
+    /// The rule: the amount leaves as much free as these takers already have, or an eighth.
     fn has_room(&self, by: &Takers, amount: usize) -> bool {
         let left = (self.max - self.taken).checked_sub(amount);
         left.is_some_and(|left| left >= self.most_of(by).min(self.max / KEPT))
@@ -267,7 +267,7 @@ impl State {
         next.map(|(by, first)| (by.clone(), first.turn, first.amount))
     }
 
-    /// Takes a request out of those that wait; `None` if it does not wait any more.
+    /// Removes a waiting request; `None` if it no longer waits.
     fn leave(&mut self, by: &Takers, turn: u64) -> Option<Waiting> {
         let queue = self.waiting.get_mut(by)?;
         let place = queue.binary_search_by_key(&turn, |waiting| waiting.turn);
@@ -281,7 +281,7 @@ impl State {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        // Others may have waited for it alone.
+        // Others may have waited for this one alone.
         self.supply.update(|state| state.leave(self.by, self.turn));
     }
 }
@@ -292,7 +292,7 @@ impl Taken {
         self.amount
     }
 
-    /// Takes more of the same supply, if there is so much for the same takers.
+    /// Takes more of the same supply, if the same takers may have it.
     pub fn grow(&mut self, amount: usize) -> bool {
         if amount == 0 {
             return true;
@@ -303,7 +303,7 @@ impl Taken {
         grows
     }
 
-    /// Has it count for others from now on, if there is so much for them.
+    /// Makes it count for other takers, if they may have it.
     pub fn pass_to(&mut self, by: &Takers) -> bool {
         if self.by == *by {
             return true;
@@ -319,7 +319,7 @@ impl Taken {
         })
     }
 
-    /// Gives back all but so much.
+    /// Gives back all but this amount.
     pub fn shrink_to(&mut self, amount: usize) {
         let spare = self.amount.saturating_sub(amount);
         self.amount -= spare;
@@ -346,14 +346,14 @@ mod tests {
         Takers::one(Taker::Address(network))
     }
 
-    /// Takes one by one, as many as there are for these takers.
+    /// Takes one by one, as many as these takers may have.
     fn take_all(supply: &Supply, by: &Takers) -> Vec<Taken> {
         std::iter::from_fn(|| supply.try_take(by, 1)).collect()
     }
 
     type Wait<'a> = Pin<Box<dyn Future<Output = Taken> + 'a>>;
 
-    /// Asks for so much, which is not there yet.
+    /// Asks for an amount that is not available yet.
     fn wait<'a>(supply: &'a Supply, by: &'a Takers, amount: usize) -> Wait<'a> {
         let mut waiting: Wait<'a> = Box::pin(supply.take(by, amount));
         assert!((&mut waiting).now_or_never().is_none());
@@ -469,7 +469,7 @@ mod tests {
         let small = (&mut small).now_or_never().expect("nobody is before it");
         let late = wait(&supply, &two, 70);
         drop(held);
-        // It was served, and has not looked.
+        // It was served, but has not been polled since.
         drop(late);
         drop(small);
         let state = supply.0.lock();

@@ -1,6 +1,6 @@
-//! What the head of a request says once: the headers that decide who may do what.
+//! Headers that a request may have only once: those that decide who may do what.
 //!
-//! With two of them a proxy may go by one, and the service by the other.
+//! If there were two of them, a proxy might go by one, and the service by the other.
 
 use axum::http::{HeaderMap, HeaderName, header};
 
@@ -8,7 +8,7 @@ use super::problem::{MALFORMED_REQUEST, Problem};
 
 const ONCE: [HeaderName; 3] = [header::HOST, header::ORIGIN, header::AUTHORIZATION];
 
-/// Checks that none of them comes twice.
+/// Checks that none of them is repeated.
 pub(crate) fn check(headers: &HeaderMap) -> Result<(), Problem> {
     let is_repeated = |name: &&HeaderName| headers.get_all(*name).iter().nth(1).is_some();
     match ONCE.iter().find(is_repeated) {

@@ -1,14 +1,14 @@
 //! The forms of the schemas.
 //!
-//! What the service takes differs from what it sends, also where one type stands for both:
+//! What the service takes differs from what it sends, even where one type is used for both:
 //!
-//! - A request may leave out what has a default or may be null. So these fields are not required, and the schema tells nobody
-//!   to send null. It has no `default` either, because generated clients would send it: the description tells it. The
+//! - A request may leave out what has a default or may be null. So these fields are not required, and the schema does not
+//!   offer null. It has no `default` either, because generated clients would send it: the description states it. The
 //!   service refuses unknown fields.
-//! - An answer always has what has a default or may be null. So these fields are required. An answer may have new fields in a
-//!   later release.
+//! - A response always has what has a default or may be null. So these fields are required. A later release may add fields
+//!   to a response.
 //!
-//! A schema that has both forms is there twice: `Quota` is sent, `QuotaDefinition` is taken.
+//! A schema with both forms exists twice: `Quota` is sent, `QuotaDefinition` is taken.
 
 mod parts;
 
@@ -34,12 +34,12 @@ use crate::domain::include::Include;
 
 type Schemas = BTreeMap<String, RefOr<Schema>>;
 
-/// What patterns of board ids consist of ([`crate::domain::access::BoardPattern`]).
+/// The pattern of patterns of board ids ([`crate::domain::access::BoardPattern`]).
 const BOARD_PATTERN: &str = "^[A-Za-z0-9._*-]{1,64}$";
 /// How a reference to a schema begins.
 const HERE: &str = "#/components/schemas/";
 
-/// Brings all schemas into their forms.
+/// Gives all schemas their forms.
 pub(super) fn settle(document: &mut OpenApi) {
     let schemas = prepared(std::mem::take(schemas_of(document)));
     let (taken_roots, sent_roots) = roots(document);
@@ -86,8 +86,8 @@ pub(super) fn settle(document: &mut OpenApi) {
     settle_parameters(document);
 }
 
-/// The schemas with values in the place of references to them, with unions that have discriminators, and with those that are
-/// put together here.
+/// The schemas, with references to values replaced by the values, with unions that have discriminators, and with those that
+/// are composed here.
 fn prepared(mut schemas: Schemas) -> Schemas {
     let before = schemas.clone();
     for schema in schemas.values_mut() {
@@ -108,7 +108,7 @@ fn schemas_of(document: &mut OpenApi) -> &mut Schemas {
     &mut components.expect("there are schemas").schemas
 }
 
-/// Puts a value of the domain in the place of a reference to it.
+/// Replaces a reference to a value of the domain by the value.
 fn place_value(schema: &mut RefOr<Schema>, values: &Schemas) {
     let (reference, is_nullable) = match schema {
         RefOr::Ref(reference) => (reference, false),
@@ -130,8 +130,8 @@ fn place_value(schema: &mut RefOr<Schema>, values: &Schemas) {
 }
 
 /// Describes a union by its discriminator: the schema of each kind has the tag. The tag `status` is a field of the kind
-/// wherever it is sent. With the tag `type` a kind may also be an answer by itself, without the tag: then it has a schema of
-/// its own in the union, such as `PageQueryResult`.
+/// wherever it is sent. With the tag `type` a kind may also be a response by itself, without the tag: then it has a
+/// separate schema in the union, such as `PageQueryResult`.
 fn tell_apart(union: &str, mut one: OneOf, schemas: &mut Schemas) {
     let mut discriminator = Discriminator::default();
     for kind in std::mem::take(&mut one.items) {
@@ -165,7 +165,7 @@ fn tell_apart(union: &str, mut one: OneOf, schemas: &mut Schemas) {
     schemas.insert(union.to_owned(), Schema::OneOf(one).into());
 }
 
-/// Of a kind of a union: the name of its schema without the tag, the field of the tag, its value, and the description of it.
+/// Of a kind of a union: the name of its schema without the tag, the field of the tag, its value, and its description.
 fn tagged(kind: &RefOr<Schema>) -> Option<(&str, &str, &str, String)> {
     let RefOr::T(Schema::AllOf(all)) = kind else {
         return None;
@@ -181,8 +181,8 @@ fn tagged(kind: &RefOr<Schema>) -> Option<(&str, &str, &str, String)> {
     Some((name_of(&target.ref_location)?, field, word, description))
 }
 
-/// A board is shown as its definition with its id. The definition allows no other field, so that the two can't be composed
-/// in the document: the schema is put together here.
+/// A board is shown as its definition with its id. The definition allows no other field, so the two can't be composed in
+/// the document: the schema is built here.
 fn add_board(schemas: &mut Schemas) {
     let definition = object(&schemas["Definition"]).expect("a definition is an object");
     let mut board = definition.clone();
@@ -194,7 +194,7 @@ fn add_board(schemas: &mut Schemas) {
     schemas.insert("Board".into(), Schema::Object(board).into());
 }
 
-/// An event whose board the path names is one of a batch without its board.
+/// An event whose board the path names is an event of a batch without its board.
 fn add_event(schemas: &mut Schemas) {
     let mut event = object(&schemas["BatchEvent"])
         .expect("an event is an object")
@@ -216,7 +216,7 @@ fn add_patch(schemas: &mut Schemas) {
     schemas.insert("DefinitionPatch".to_owned(), patch);
 }
 
-/// The schemas that requests and answers begin with.
+/// The schemas that requests and responses refer to directly.
 fn roots(document: &mut OpenApi) -> (Vec<String>, Vec<String>) {
     let (mut taken, mut sent) = (Vec::new(), Vec::new());
     for (.., operation) in operations(document) {
@@ -263,7 +263,7 @@ fn reachable(schemas: &Schemas, roots: &[String]) -> BTreeSet<String> {
     reached
 }
 
-/// Makes of an inline schema with a description beside it the schema with this description.
+/// Replaces an inline schema that has a description next to it by the schema with this description.
 fn unwrap(schema: &mut RefOr<Schema>) {
     if let RefOr::T(Schema::AllOf(all)) = schema
         && let [
@@ -296,7 +296,7 @@ fn as_taken(schema: &mut RefOr<Schema>) {
     }
 }
 
-/// Says what a field or a parameter of this name may consist of, if it is an id, ids, or patterns of boards.
+/// Says what a field or a parameter of this name may contain, if it holds an id, ids, or patterns of boards.
 fn restrict(name: &str, schema: &mut RefOr<Schema>) {
     match schema {
         RefOr::T(Schema::Object(text)) if is_text(text) && is_id(name, text) => restrict_id(text),
@@ -318,12 +318,12 @@ fn restrict(name: &str, schema: &mut RefOr<Schema>) {
     }
 }
 
-/// Whether a text of this name is an id: other texts have other lengths.
+/// Whether a text of this name is an id; other texts have other lengths.
 fn is_id(name: &str, text: &Object) -> bool {
     name == "member" || text.max_length == Some(NAME_BYTES_MAX)
 }
 
-/// Makes of a text an id of a member, an event or a voter. The service counts its bytes, the document characters.
+/// Turns a text into an id of a member, an event or a voter. The service counts its bytes, the document characters.
 fn restrict_id(text: &mut Object) {
     if let RefOr::T(Schema::Object(id)) = MemberId::schema() {
         text.min_length = id.min_length;
@@ -354,7 +354,7 @@ fn as_sent(schema: &mut RefOr<Schema>) {
     let mut required = Vec::new();
     for (name, property) in &mut object.properties {
         let has_default = take_default(property).is_some();
-        // It is there only if the request asks for it, or in messages of streams, and may be null then.
+        // Sent only if the request asks for it, or in messages of streams, and may be null then.
         let is_included = Include::ALL.iter().any(|word| word.name() == *name);
         let is_of_streams = name == "previous_rank";
         let is_nullable = is_nullable(property) && !is_included && !is_of_streams;
@@ -365,7 +365,7 @@ fn as_sent(schema: &mut RefOr<Schema>) {
     object.required = required;
 }
 
-/// The name of the form in which a schema is taken; another one where it has another form in answers.
+/// The name of the form in which a schema is taken; a separate one if its form in responses differs.
 fn name_of_taken(name: &str, split: &BTreeSet<String>) -> String {
     let end = if split.contains(name) {
         "Definition"
@@ -375,7 +375,7 @@ fn name_of_taken(name: &str, split: &BTreeSet<String>) -> String {
     format!("{name}{end}")
 }
 
-/// Lets a reference to one of these schemas lead to the form in which it is taken.
+/// Makes a reference to one of these schemas refer to the form in which it is taken.
 fn lead_to_definitions(schema: &mut RefOr<Schema>, split: &BTreeSet<String>) {
     if let RefOr::Ref(Ref { ref_location, .. }) = schema
         && let Some(name) = name_of(ref_location)
@@ -384,7 +384,7 @@ fn lead_to_definitions(schema: &mut RefOr<Schema>, split: &BTreeSet<String>) {
     }
 }
 
-/// What several schemas say of one object, as one schema. The fields of a part that may be missing may be missing too.
+/// Merges what several schemas say of one object into one. The fields of a part that may be missing may be missing too.
 fn flat(schema: &RefOr<Schema>, schemas: &Schemas) -> Option<Object> {
     let all = match schema {
         RefOr::Ref(reference) => return flat(&schemas[name_of(&reference.ref_location)?], schemas),
@@ -435,7 +435,7 @@ fn patch(schema: &RefOr<Schema>, schemas: &Schemas) -> RefOr<Schema> {
     patched
 }
 
-/// A parameter is there or is not; it is never null.
+/// A parameter is present or absent; it is never null.
 fn settle_parameters(document: &mut OpenApi) {
     for (.., operation) in operations(document) {
         for parameter in operation
@@ -455,7 +455,7 @@ fn settle_parameters(document: &mut OpenApi) {
     }
 }
 
-/// Says of a place in a list, or of words in a query, that they are not empty.
+/// Says that an entry of a list, or words in a query, are not empty.
 fn fill(name: &str, schema: &mut RefOr<Schema>) {
     match schema {
         RefOr::T(Schema::Object(text)) if matches!(name, "after" | "before") => {

@@ -1,4 +1,4 @@
-//! The domain's types that are a single value in JSON, each described once: their fields need no description of their own.
+//! The domain's types that are a single value in JSON, each described once: fields of these types need no description.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::domain::score::{Bound, Decimals, ShownScore};
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::timezone::Zone;
 
-/// How the names of these schemas begin. The document has the value itself where utoipa refers to one of them.
+/// The prefix of the names of these schemas. Where utoipa refers to one of them, the document has the value itself.
 pub(super) const VALUE: &str = "Value.";
 
 /// Describes types, with the attributes that fields have otherwise.

@@ -1,4 +1,4 @@
-//! Reads rows of CSV: finds the fields, the line on which a row begins, and bounds its length.
+//! Reads rows of CSV: finds the fields and the line on which a row begins, and bounds the length of rows.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -54,7 +54,7 @@ pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Re
     }
 }
 
-/// Where a CSV file has its fields, in the order of [`COLUMNS`].
+/// The places of the fields in a CSV file, in the order of [`COLUMNS`].
 struct Columns([Option<usize>; COLUMNS.len()]);
 
 impl Columns {
@@ -85,7 +85,7 @@ impl Columns {
             let Some(index) = index else { continue };
             let text = std::str::from_utf8(&record[*index])
                 .map_err(|_| format!("{} is not UTF-8", COLUMNS[column]))?;
-            // An empty field is one that isn't there.
+            // An empty field counts as absent.
             if !text.trim_ascii().is_empty() || (column != SCORE && !text.is_empty()) {
                 row[column] = match column {
                     SCORE => Some(Cow::Borrowed(number(text)?)),
@@ -118,8 +118,8 @@ fn number(text: &str) -> Result<&str, String> {
     })
 }
 
-/// The line on which the record just read begins. The reader's own count is that of the line on which it
-/// began to look for the record, which blank lines and the second half of `\r\n` put too low.
+/// The line on which the record just read begins. The reader itself counts from the line on which it began to look for the
+/// record, which is too low after blank lines and the second half of `\r\n`.
 fn line_of<R: Read>(record: &ByteRecord, reader: &::csv::Reader<Lines<R>>) -> u64 {
     let position = reader.position();
     let inside = record.as_slice().split(|byte| *byte == b'\n').count() as u64 - 1;
@@ -127,19 +127,19 @@ fn line_of<R: Read>(record: &ByteRecord, reader: &::csv::Reader<Lines<R>>) -> u6
     position.line().saturating_sub(inside + ended).max(1)
 }
 
-/// A reader of a CSV file. It bounds each row, and knows how lines end.
+/// A reader of a CSV file that bounds each row, and knows how lines end.
 struct Lines<R> {
     read: R,
     row_bytes_remaining: usize,
     bytes: u64,
     last: u8,
-    /// Whether lines end in `\r\n`; known with the first line.
+    /// Whether lines end in `\r\n`; known after the first line.
     is_crlf: Option<bool>,
 }
 
 impl<R> Lines<R> {
-    /// Whether the reader, when it stands here behind a record, has passed the record's `\n`: of `\r\n` it
-    /// leaves the second half to the next record, and the file may end without one.
+    /// Whether the reader, at this position after a record, has passed the record's `\n`: it leaves the second half of
+    /// `\r\n` to the next record, and the file may end without one.
     fn has_ended_line(&self, position: u64) -> bool {
         self.is_crlf == Some(false) && (position < self.bytes || self.last == b'\n')
     }

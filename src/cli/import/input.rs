@@ -1,4 +1,4 @@
-//! The file that is imported: what identifies it, how it is opened, and what is in it.
+//! The imported file: its identity, how it is opened, and what it contains.
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -17,19 +17,19 @@ use super::ImportError;
 const STDIN_NAME: &str = "-";
 /// The size of each read, in bytes.
 pub(super) const BUFFER_BYTES: usize = 1 << 16;
-/// What a gzip file begins with.
+/// The first bytes of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// What some programs write before UTF-8.
+/// Written by some programs before UTF-8.
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// What a file's content is known by.
+/// Identifies the content of a file.
 ///
-/// The hash covers every byte, not only the ends: two exports of the same size may differ by one score in
-/// the middle, and must not pass for each other. Reading the file once more costs little beside sending it.
-/// The name and the time of the last change are left out, so that a copy is the same file.
+/// The hash covers every byte, not only the ends: two exports of the same size may differ by one score in the middle, and
+/// must not be mistaken for each other. Reading the file once more costs little compared to sending it. The name and the
+/// time of the last change are left out, so a copy counts as the same file.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct Identity {
-    /// The size in bytes, as the file is stored.
+    /// The stored size, in bytes.
     pub(super) bytes: u64,
     /// The hash, 16 hexadecimal digits.
     pub(super) xxh3: String,
@@ -46,16 +46,16 @@ pub(super) enum Format {
 pub(super) struct Input {
     path: PathBuf,
     read: Box<dyn Read + Send>,
-    /// What the content is known by; `None` for what can be read only once: a pipe or the like.
+    /// The identity of the content; `None` for what can be read only once, such as a pipe.
     pub(super) identity: Option<Identity>,
-    /// What its beginning of the wanted size is known by, if it is longer than that.
+    /// The identity of its beginning of the wanted size, if it is longer than that.
     pub(super) beginning: Option<Identity>,
-    /// Counts the bytes that have been read so far, as they are stored.
+    /// Counts the stored bytes that have been read so far.
     pub(super) bytes_read: Arc<AtomicU64>,
 }
 
 impl Input {
-    /// Opens a file and computes its identity, and that of its beginning of this size in bytes; blocks.
+    /// Opens a file and computes its identity, and that of its beginning of `size` bytes; blocks.
     pub(super) fn open(path: &Path, size: Option<u64>) -> Result<Self, ImportError> {
         let mut input = Self {
             path: path.to_owned(),
@@ -100,9 +100,9 @@ impl Input {
         }
     }
 
-    /// What the ids of rows without one begin with. For a file it follows from the content, so that the same
-    /// row gets the same id in another run. A stream has no content before it is read: it gets a random one,
-    /// which makes retries of this run safe, and no others.
+    /// The prefix of ids for rows without one. For a file it follows from the content, so that the same row gets the same
+    /// id in another run. A stream has no content before it is read: it gets a random prefix, which makes retries of this
+    /// run safe, but no others.
     pub(super) fn id_prefix(&self) -> String {
         match &self.identity {
             Some(identity) => format!("import-{}-", identity.xxh3),
@@ -110,7 +110,7 @@ impl Input {
         }
     }
 
-    /// The text, decompressed, without its byte order mark, and its format; blocks until the first bytes are there.
+    /// The text, decompressed, without its byte order mark, and its format; blocks until the first bytes arrive.
     pub(super) fn decode(self) -> io::Result<(Box<dyn BufRead + Send>, Format)> {
         let counted = Counted {
             read: self.read,
@@ -138,7 +138,7 @@ impl Input {
 }
 
 impl Identity {
-    /// Of the whole, and of its beginning of this size, if it is longer than that.
+    /// The identity of the whole, and of its beginning of this size, if it is longer than that.
     fn of(mut read: impl Read, size: Option<u64>) -> io::Result<(Self, Option<Self>)> {
         let mut hash = Xxh3Default::new();
         let identity = |bytes, hash: &Xxh3Default| Self {
@@ -154,7 +154,7 @@ impl Identity {
 }
 
 impl Format {
-    /// What the extension says, after that of the compression.
+    /// The format according to the extension, ignoring that of a compression.
     fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         let (_, extension) = name.strip_suffix(".gz").unwrap_or(&name).rsplit_once('.')?;
@@ -174,7 +174,7 @@ impl Format {
     }
 }
 
-/// Counts what passes.
+/// Counts the bytes that are read.
 struct Counted<R> {
     read: R,
     count: Arc<AtomicU64>,

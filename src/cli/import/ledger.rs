@@ -1,7 +1,7 @@
-//! The account of a running import: which rows are acknowledged, which may have been sent, and since when.
+//! The ledger of a running import: which rows are acknowledged, which may have been sent, and since when.
 //!
 //! Batches are acknowledged in the order of the file, so that one number says what is done. Before a row is sent, the
-//! record on the disk says that it may have been sent.
+//! record on disk says that it may have been sent.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use super::{ImportArgs, ImportError, remove};
 use crate::cli::text::shortened;
 use crate::domain::time::{Span, Timestamp};
 
-/// How often the record is written at least, while rows are acknowledged.
+/// The longest time between two writes of the record, while rows are acknowledged.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 /// For how many batches beyond those in flight a record is written ahead, so that it isn't written for each.
 const SAVE_AHEAD_BATCHES: u64 = 64;
@@ -26,12 +26,11 @@ const SAVE_AHEAD_BATCHES: u64 = 64;
 #[derive(Debug)]
 pub(super) struct Acknowledged {
     pub(super) batch: Batch,
-    /// What became of the events that were taken.
+    /// The outcomes of the events that were taken.
     pub(super) tally: Tally,
-    /// The rows that were not, in the order of the file.
+    /// The rejected rows, in the order of the file.
     pub(super) rejections: Vec<Rejection>,
-    /// When it was sent for the first time, or before. Requests begin in the order of the rows, so nothing behind
-    /// it was sent before that.
+    /// When it was first sent, or earlier. Requests begin in the order of the rows, so nothing after it was sent earlier.
     pub(super) sent: Timestamp,
 }
 
@@ -39,9 +38,9 @@ pub(super) struct Acknowledged {
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) record: Record,
-    /// What was on the disk at the start.
+    /// The record on disk at the start.
     found: Option<Record>,
-    /// Where the record lies; `None` of a stream, which can't be resumed.
+    /// The path of the record; `None` for a stream, which can't be resumed.
     path: Option<PathBuf>,
     rejects: Option<Rejects>,
     /// A finished import of the same rows.
@@ -49,14 +48,15 @@ pub(super) struct Ledger {
     unsure: Option<Unsure>,
     /// How many rows a record allows to be sent beyond those that are acknowledged.
     ahead_rows: u64,
-    /// How many of them can be in flight.
+    /// How many of those can be in flight.
     in_flight_rows: u64,
     saved: Instant,
 }
 
 impl Ledger {
-    /// Looks for what is known of the import, checks that rows which may have been taken can be sent again, and writes
-    /// the record for those that come; blocks. `found`: the record that is there; `beginning`: of the file, as long as that has it.
+    /// Looks up what is known of the import, checks that rows that may have been taken can be sent again, and writes the
+    /// record for those that follow; blocks. `found`: the existing record; `beginning`: of the file, as long as that
+    /// record's file.
     pub(super) fn begin(
         (place, found): (&Place, Option<Record>),
         (job, beginning): (Job, Option<&Identity>),
@@ -80,7 +80,7 @@ impl Ledger {
         let mut record = resumed.cloned().unwrap_or_else(|| Record::new(job));
         if let Some(earlier) = &earlier {
             check_repeat(earlier, args, board, now)?;
-            // Its rows are such that may have been sent.
+            // Its rows count as rows that may have been sent.
             let Record { rows, begun, .. } = earlier.record;
             (record.sent_rows, record.sent_since, record.begun) = (rows, begun, begun);
         }
@@ -104,12 +104,12 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// The record of an earlier run that is gone on with.
+    /// The record of an earlier run that this one resumes.
     pub(super) fn resumed(&self) -> Option<&Record> {
         self.found.as_ref().filter(|found| !found.is_finished)
     }
 
-    /// Whether an interrupted import could go on.
+    /// Whether the import could be resumed after an interruption.
     pub(super) fn is_resumable(&self) -> bool {
         self.path.is_some()
     }
@@ -144,7 +144,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Writes the record, for rows that may be sent before the next time.
+    /// Writes the record, covering the rows that may be sent before the next write.
     fn save(&mut self) -> Result<(), ImportError> {
         let record = &mut self.record;
         record.sent_rows = record.sent_rows.max(record.rows + self.ahead_rows);
@@ -153,7 +153,7 @@ impl Ledger {
 
     fn write(&mut self) -> Result<(), ImportError> {
         self.saved = Instant::now();
-        // What the record says of it is on the disk before.
+        // The rejected rows must be on disk before the record that counts them.
         if let Some(rejects) = &self.rejects {
             self.record.rejects_bytes = rejects.sync()?;
         }
@@ -163,8 +163,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Ends an import that stays incomplete. `is_settled`: every request has been answered, so that nothing limits when
-    /// it goes on.
+    /// Ends an import that stays incomplete. `is_settled`: every request was answered, so there is no time limit.
     pub(super) fn suspend(&mut self, is_settled: bool) -> Result<(), ImportError> {
         if is_settled {
             let (record, unsure) = (&mut self.record, self.unsure);
@@ -174,7 +173,7 @@ impl Ledger {
         self.write()
     }
 
-    /// Ends an import that has sent nothing: leaves what was found.
+    /// Ends an import that has sent nothing: restores what was found.
     pub(super) fn undo(&mut self) -> Result<(), ImportError> {
         let kept = self.resumed().map_or(0, |resumed| resumed.rejects_bytes);
         if let Some(rejects) = &mut self.rejects {
@@ -199,7 +198,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Until when the import can go on; `None` if nothing limits that.
+    /// Until when the import can be resumed; `None` for no limit.
     pub(super) fn resumable_until(&self, idempotency: Span) -> Option<Timestamp> {
         let record = &self.record;
         let since = record
@@ -209,7 +208,7 @@ impl Ledger {
     }
 }
 
-/// Rows of a finished import may be sent again while the board remembers their ids, if they have the same ones.
+/// Rows of a finished import may be sent again while the board remembers their ids, if they still get the same ids.
 fn check_repeat(
     earlier: &Earlier,
     args: &ImportArgs,
@@ -238,7 +237,7 @@ fn check_repeat(
     })
 }
 
-/// Checks that rows which may have been taken, but are not acknowledged, can be sent again, and notes in the record since
+/// Checks that rows that may have been taken, but are not acknowledged, can be sent again, and notes in the record since
 /// when rows may have been sent. Returns those rows.
 fn check_unsure(
     record: &mut Record,
@@ -262,7 +261,7 @@ fn check_unsure(
     };
     let unsure = match since {
         None => None,
-        // From now on they are as good as rows that are sent for the first time.
+        // From now on they count as rows that are sent for the first time.
         Some(_) if args.resume_anyway => Some(unsure(now, None)),
         Some(since) => {
             let remaining = Memory::remaining(idempotency, since, now);

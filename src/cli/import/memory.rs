@@ -17,9 +17,9 @@ pub(super) struct Memory {
 /// Rows of an earlier run that may have been taken without being acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unsure {
-    /// They end with this one.
+    /// The number of the last of them.
     pub(super) sent_rows: u64,
-    /// None of them was sent before.
+    /// None of them was sent before this time.
     pub(super) since: Timestamp,
     /// Until when they can be sent again; `None` if the user vouches for it.
     pub(super) until: Option<Instant>,
@@ -39,7 +39,7 @@ impl Memory {
         since: Timestamp,
         now: Timestamp,
     ) -> Option<Duration> {
-        // A clock that was set back in between must not make old rows young.
+        // A clock that was set back in between must not make old rows look recent.
         let age = Duration::from_millis(now.ms().abs_diff(since.ms()));
         Self::resend_time(idempotency)
             .checked_sub(age)
@@ -52,7 +52,7 @@ impl Memory {
         Timestamp::from_ms_clamped(since.ms().saturating_add(ms))
     }
 
-    /// The rows that an earlier run may have sent, if the row behind this many is one of them.
+    /// The rows that an earlier run may have sent, if the row after this many is one of them.
     pub(super) fn unsure_at(&self, rows: u64) -> Option<Unsure> {
         self.unsure.filter(|unsure| rows < unsure.sent_rows)
     }

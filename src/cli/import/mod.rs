@@ -7,18 +7,19 @@
 //!                                       record.rs ◀─ ledger.rs ◀┘ acknowledged, in the order of the file
 //! ```
 //!
-//! - Every event has an id. A row without one gets an id that follows from the file's content and the row's
-//!   number, so that the service recognises it in another request and in another run.
-//! - If the answer to a request is lost, the import sends the same request again. The service answers events that it had
-//!   taken with `duplicate`.
-//! - One record beside the file says what was sent, acknowledged and rejected (`record.rs`).
-//! - An interrupted import goes on behind the last acknowledged row. The service may have taken later rows as well.
-//!   Sending those again is safe only while the board remembers their ids. After that the import refuses to go on,
-//!   because rows could count twice.
+//! - Every event has an id. A row without one gets an id that follows from the file's content and the row's number, so that
+//!   the service recognises it in another request and in another run.
+//! - If the response to a request is lost, the import sends the same request again. The service returns `duplicate` for
+//!   events that it had taken.
+//! - One record next to the file says what was sent, acknowledged and rejected (`record.rs`).
+//! - A resumed import continues after the last acknowledged row. The service may have taken later rows as well. Sending
+//!   those again is safe only while the board remembers their ids. After that the import refuses to resume, because rows
+//!   could count twice.
 //! - The record stays when the import has ended. Once the board has forgotten its ids, the import refuses to run again.
 //! - Rejected rows go to a file (`rejects.rs`). Each is in it once, even if the import is interrupted.
-//! - The service gives rows without `at` their times as they come in. So requests with such rows are sent one after the other, in the
-//!   order of the file, and none before the one ahead of it has been answered. Sent again, a row keeps its first time.
+//! - The service gives rows without `at` their times as they come in. So requests with such rows are sent one after the
+//!   other, in
+//!   the order of the file, each after the response to the one before. A row that is sent again keeps its first time.
 //! - The memory is bounded by the batches in flight and in the queue, and does not grow with the file.
 
 mod csv;
@@ -67,13 +68,13 @@ use crate::domain::ids::BoardId;
 use crate::domain::time::{Span, Timestamp};
 use crate::events::body::COLUMNS;
 
-/// The most rows of a request, which the service sets.
+/// The maximum number of rows of a request, set by the service.
 const BATCH_ROWS_MAX: i64 = 1_000;
-/// The most requests at once.
+/// The maximum number of concurrent requests.
 const CONCURRENCY_MAX: i64 = 64;
 /// How many batches wait, ready to be sent.
 const QUEUE_BATCHES: usize = 2;
-/// How long requests in flight may take to end once the import is interrupted.
+/// How long requests in flight may take to end after the import is interrupted.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The exit status of an import that failed.
 const STATUS_FAILED: u8 = 1;
@@ -146,14 +147,14 @@ enum ImportError {
     /// The file can't be opened or read.
     #[error("can't read {path}: {cause}")]
     Read { path: String, cause: io::Error },
-    /// What is in it is no CSV or NDJSON of events, from this line on, counted from 1.
+    /// Its content is not CSV or NDJSON of events, from this line on, counted from 1.
     #[error("{path}, line {line}: {detail}")]
     Content {
         path: String,
         line: u64,
         detail: String,
     },
-    /// The thread that reads it has ended without saying so.
+    /// The thread that reads it has ended without an error.
     #[error("reading {0} ended unexpectedly")]
     Lost(String),
     /// The rejected rows can't be written, or the record, without which an interrupted import could not go on.
@@ -163,23 +164,23 @@ enum ImportError {
         path: String,
         cause: io::Error,
     },
-    /// The record is there, and can't be understood.
+    /// The record exists, but can't be parsed.
     #[error("can't read the record {0}: {1}; --restart starts over without it")]
     Record(String, io::Error),
-    /// It is one of another import, which differs in this.
+    /// The record is of another import, which differs in this.
     #[error(
         "the record {0} is of another import ({1}): finish that one first, or start over with --restart"
     )]
     OtherRecord(String, String),
-    /// Something else would be lost.
+    /// An existing file would be lost.
     #[error("{0} exists already: give --rejects a new file")]
     RejectsExist(String),
-    /// Rows are missing in it that an interrupted import has written.
+    /// The file lacks rows that an interrupted import has written.
     #[error(
         "{0} was changed since the import was interrupted, and rejected rows are missing: start over with --restart"
     )]
     RejectsChanged(String),
-    /// The service did not take what was sent.
+    /// The service did not accept what was sent.
     #[error(transparent)]
     Service(#[from] ClientError),
     /// Rows that were imported before would count again.
@@ -199,7 +200,7 @@ enum ImportError {
     /// The user interrupted it, and requests were not answered in time.
     #[error("interrupted")]
     Unanswered,
-    /// A request whose fate is not known can't be sent again, since it could count twice by now.
+    /// A request whose outcome is unknown can't be sent again, since it could count twice by now.
     #[error(
         "{what} may have been accepted, and the board, which remembers ids for {idempotency}, may have forgotten them: {last}"
     )]
@@ -208,7 +209,7 @@ enum ImportError {
         idempotency: Span,
         last: String,
     },
-    /// The same of rows that an earlier run has sent, the first of them since this time.
+    /// An earlier run has sent such rows, the first of them at this time.
     #[error(
         "rows {first_row} to {last_row} may have been accepted since {since}, when the import was interrupted, and board {board} remembers ids for {idempotency} only: sending them again may count them twice. Check whether they were accepted: if not, continue with --resume-anyway; otherwise delete the board, create it again and start over with --restart"
     )]
@@ -224,7 +225,7 @@ enum ImportError {
         "board {board} has been redefined or created again since the import was interrupted: if it still has the imported events, continue with --resume-anyway; otherwise start over with --restart"
     )]
     BoardChanged { board: String },
-    /// The import ended before the file did; so many rows were acknowledged, those of earlier runs included.
+    /// The import ended before the file did; this many rows were acknowledged, including those of earlier runs.
     #[error("{cause}; {rows} rows were done. {advice}")]
     Stopped {
         cause: Box<ImportError>,
@@ -248,18 +249,16 @@ impl ImportError {
         }
     }
 
-    /// Whether every request that was begun has been answered: what is wrong with the file comes behind all rows that could be
-    /// read.
+    /// Whether every request that was begun has been answered: an error in the file is reported after all rows before it.
     fn is_settled(&self) -> bool {
         use ImportError::{Content, Interrupted, Lost, Read};
         matches!(self, Read { .. } | Content { .. } | Lost(_) | Interrupted)
     }
 }
 
-/// Runs the command: what was done goes to the standard output, and what went wrong, in a line, to the
-/// standard error.
+/// Runs the command: the summary goes to standard output, and an error, on one line, to standard error.
 pub async fn command(args: ImportArgs) -> ExitCode {
-    // Where nobody listens, the exit status still tells.
+    // If the output is closed, the exit status still reports the outcome.
     match run(args).await {
         Ok(summary) => {
             let _ = writeln!(io::stdout(), "{summary}");
@@ -272,16 +271,15 @@ pub async fn command(args: ImportArgs) -> ExitCode {
     }
 }
 
-/// Sends a file of events to a service. Progress is shown on the standard error. Ctrl-C ends it so that it can
-/// go on later.
+/// Sends a file of events to a service. Progress is shown on standard error. It can be resumed after Ctrl-C.
 ///
 /// # Errors
-/// Fails if the file can't be read, or if the service can't be reached or refuses a whole request; the
-/// message says whether and how the import can go on. Rows that are rejected are no error.
+/// Fails if the file can't be read, or if the service can't be reached or refuses a whole request; the message says whether
+/// and how the import can be resumed. Rejected rows are not an error.
 async fn run(args: ImportArgs) -> Result<Summary, ImportError> {
     let interrupt = async {
         if tokio::signal::ctrl_c().await.is_err() {
-            // Without a handler the signal ends the process; the record on the disk is enough.
+            // Without a handler the signal ends the process; the record on disk is enough.
             std::future::pending::<()>().await;
         }
     };
@@ -294,11 +292,11 @@ async fn run(args: ImportArgs) -> Result<Summary, ImportError> {
     run_in(args, surroundings, interrupt).await
 }
 
-/// What tests set otherwise.
+/// What differs in tests.
 struct Surroundings<P> {
     limits: RetryLimits,
     drain_time_max: Duration,
-    /// Where the record lies if it can't lie beside the file.
+    /// Where the record is stored if it can't be next to the file.
     fallback: PathBuf,
     /// How progress is shown, given the file's size in bytes.
     progress: P,
@@ -326,7 +324,7 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
         surroundings.limits,
         notice,
     )?;
-    // The next run may begin in another folder.
+    // The next run may start in another directory.
     let absolute = |path| path::absolute(path).map_err(ImportError::write(REJECTS, path));
     let job = Job {
         file: input.identity.clone(),
@@ -415,7 +413,7 @@ fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
     progress.begin_at(rows);
 }
 
-/// Leaves the right record behind, and says how to go on.
+/// Leaves the right record behind, and says how to resume.
 fn suspend(
     ledger: &mut Ledger,
     sender: &Sender,
@@ -451,7 +449,7 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    /// Sends what is left of the file.
+    /// Sends the rest of the file.
     async fn send(
         &mut self,
         input: Input,
@@ -514,7 +512,7 @@ impl Import<'_> {
         }
     }
 
-    /// Begins to read the file behind the rows that are acknowledged.
+    /// Begins to read the file after the acknowledged rows.
     fn read(
         &self,
         input: Input,
@@ -522,7 +520,7 @@ impl Import<'_> {
         let (batches, receiver) = mpsc::channel(QUEUE_BATCHES);
         let (path, skip) = (input.name(), self.ledger.record.rows);
         let (args, progress) = (self.args.clone(), Arc::clone(&self.progress));
-        // Not a task of the runtime, which would wait at its end for a stream that says nothing more.
+        // Not a task of the runtime, which would wait at its end for a silent stream.
         thread::Builder::new()
             .name("import-reader".to_owned())
             .spawn(move || rows::read(input, &args, skip, &batches, &progress))
@@ -539,7 +537,7 @@ async fn acknowledge(
     [turn, gate]: [&Semaphore; 2],
 ) -> Result<Acknowledged, ImportError> {
     let mut batch = batch?;
-    // A semaphore lets them through in the order in which they come here, which is that of the file. It fails only where it is closed,
+    // A semaphore admits them in the order in which they arrive here, which is that of the file. It only fails when closed,
     // and these never are.
     let _turn = if batch.is_timed_by_arrival {
         turn.acquire().await.ok()

@@ -1,4 +1,4 @@
-//! Rows of NDJSON: one event object a line.
+//! Reads rows of NDJSON: one event object per line.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -43,7 +43,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Reads a line, or as much of it as is kept; says whether it is whole, and `None` at the end of the file.
+/// Reads a line, or as much of it as is kept; returns whether it is whole, and `None` at the end of the file.
 fn read_line(text: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<Option<bool>> {
     let count = text
         .by_ref()
@@ -62,7 +62,7 @@ fn parse_ndjson<'a>(line: &'a [u8], ignored: &mut Ignored) -> Result<Row<'a>, St
     row.and_then(|row| json.end().map(|()| row))
         .map_err(|error| {
             let text = error.to_string();
-            // The place that the error names counts lines from this one.
+            // The error counts lines from this one.
             let message = text.rsplit_once(" at line ").map(|(message, _)| message);
             message.unwrap_or(&text).to_owned()
         })
@@ -71,7 +71,7 @@ fn parse_ndjson<'a>(line: &'a [u8], ignored: &mut Ignored) -> Result<Row<'a>, St
 /// Reads an event and notes the names of other fields.
 struct EventSeed<'i>(&'i mut Ignored);
 
-/// A string that is borrowed where it has no escapes; `null` is as good as none.
+/// A string that is borrowed if it has no escapes; `null` counts as absent.
 #[derive(Deserialize)]
 struct JsonText<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -1,4 +1,4 @@
-//! Shows how far the import is, on the standard error: a bar on a terminal, otherwise a line now and then.
+//! Shows the progress of an import on standard error: a bar on a terminal, otherwise a line now and then.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -10,19 +10,19 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::summary::rate;
 use crate::cli::text::printable;
 
-/// How often the bar moves.
+/// How often the bar is redrawn.
 const BAR_INTERVAL: Duration = Duration::from_millis(250);
-/// How often a line is written where there is no bar.
+/// How often a line is written if there is no bar.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 const BAR_TEMPLATE: &str = "{wide_bar} {percent}% of {total_bytes} · {msg} · {eta} left";
-/// Of a stream, whose size isn't known.
+/// For a stream, whose size isn't known.
 const SPINNER_TEMPLATE: &str = "{spinner} {bytes} · {msg}";
 
-/// Shows how far the import is. May be used by several threads.
+/// Shows the progress of an import. May be used by several threads.
 pub(super) struct Progress {
     output: Output,
     bytes_total: Option<u64>,
-    /// When this run began, and how many rows were done then: its rate follows from them.
+    /// When this run began, and how many rows were done then, for its rate.
     begun: Mutex<(Instant, u64)>,
 }
 
@@ -32,7 +32,7 @@ enum Output {
 }
 
 impl Progress {
-    /// On the standard error. `bytes_total`: the size of the file as it is stored; `None` of a stream.
+    /// On standard error. `bytes_total`: the stored size of the file; `None` for a stream.
     pub(super) fn on_stderr(bytes_total: Option<u64>) -> Self {
         let stderr = io::stderr();
         if !stderr.is_terminal() {
@@ -62,7 +62,7 @@ impl Progress {
         }
     }
 
-    /// When [`Progress::show`] is to be called.
+    /// When to call [`Progress::show`].
     pub(super) fn ticks(&self) -> Interval {
         let interval = match &self.output {
             Output::Bar(_) => BAR_INTERVAL,
@@ -73,19 +73,19 @@ impl Progress {
         ticks
     }
 
-    /// Says something once.
+    /// Shows a message once.
     pub(super) fn notice(&self, text: &str) {
         let text = printable(text);
         match &self.output {
             Output::Bar(bar) => bar.println(text),
             Output::Lines(write) => {
-                // A standard error that is closed is no reason to stop the import.
+                // A closed standard error is no reason to stop the import.
                 let _ = writeln!(write.lock(), "{text}");
             }
         }
     }
 
-    /// Rows that earlier runs have done: they don't enter the rate.
+    /// Sets how many rows earlier runs have done: they don't count for the rate.
     pub(super) fn begin_at(&self, rows: u64) {
         *self.begun.lock() = (Instant::now(), rows);
     }
@@ -108,7 +108,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         if let Output::Bar(bar) = &self.output {
             bar.finish_and_clear();

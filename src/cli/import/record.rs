@@ -1,9 +1,9 @@
 //! The record of an import: how far the file was sent, what is acknowledged and rejected, and whether it is finished.
 //!
-//! It lies beside the imported file, is named after the file and the board, and is replaced in one step. It stays when the
-//! import has ended, so that nobody counts the same rows again by mistake: it names the content, and so a file that has grown
-//! is known by its beginning. It belongs to one creation of a board: if the board is deleted and created anew, the record of a
-//! finished import does not apply.
+//! It is stored next to the imported file, is named after the file and the board, and is replaced atomically. It stays when
+//! the import has ended, so that the same rows are not counted again by mistake: it identifies the content, so a file that
+//! has grown is recognised by its beginning. It belongs to one creation of a board: if the board is deleted and created
+//! again, the record of a finished import does not apply.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,21 +18,21 @@ use super::summary::Tally;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
 
-/// What a record's name adds to those of the file and the board.
+/// The suffix of a record's name, after those of the file and the board.
 const SUFFIX: &str = ".standings-import.json";
-/// What the name of a record adds while it is written.
+/// The suffix of a record's name while it is written.
 const UNFINISHED_SUFFIX: &str = ".new";
-/// The form of a record. Others are not understood.
+/// The format of a record. Others are not understood.
 const VERSION: u32 = 3;
 
-/// What it is called where it can't be written.
+/// Its name in messages.
 pub(super) const RECORD: &str = "the record";
 
-/// What an import is, so that another one doesn't take its record.
+/// What identifies an import, so that another one doesn't use its record.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub(super) struct Job {
-    /// `None` of a stream, which has no record.
+    /// `None` for a stream, which has no record.
     pub(super) file: Option<Identity>,
     pub(super) board: String,
     pub(super) url: String,
@@ -47,27 +47,27 @@ pub(super) struct Record {
     version: u32,
     #[serde(flatten)]
     pub(super) job: Job,
-    /// The version of the board's definition: it names no board that had the same id before.
+    /// The version of the board's definition, which no earlier board of the same id had.
     pub(super) board_version: Option<String>,
-    /// Every row up to this one has been acknowledged.
+    /// All rows up to this one have been acknowledged.
     pub(super) rows: u64,
-    /// No row behind this one has been sent.
+    /// No row after this one has been sent.
     pub(super) sent_rows: u64,
-    /// No row between the two was sent before this time; `None` if none was sent at all.
+    /// No row between those two was sent before this time; `None` if none was sent at all.
     pub(super) sent_since: Option<Timestamp>,
     /// No row at all was sent before this time; `None` until one is.
     pub(super) begun: Option<Timestamp>,
-    /// What became of the rows that were acknowledged, the rejected ones included.
+    /// The outcomes of the acknowledged rows, including rejected ones.
     #[serde(flatten)]
     pub(super) tally: Tally,
-    /// How long the file of rejected rows is with those that were acknowledged, in bytes.
+    /// The length of the file of rejected rows, in bytes, after the acknowledged rows.
     pub(super) rejects_bytes: u64,
     /// Whether all rows of the file have been acknowledged.
     pub(super) is_finished: bool,
 }
 
 impl Record {
-    /// Of an import that has sent nothing.
+    /// The record of an import that has sent nothing.
     pub(super) fn new(job: Job) -> Self {
         Self {
             version: VERSION,
@@ -81,7 +81,7 @@ impl Record {
         self.begun.unwrap_or(Timestamp::MIN)
     }
 
-    /// Reads the one at a path, if there is one; blocks.
+    /// Reads the record at a path, if there is one; blocks.
     fn read(path: &Path) -> Result<Option<Self>, ImportError> {
         let read = || {
             let record: Self = serde_json::from_slice(&fs::read(path)?)?;
@@ -103,20 +103,20 @@ impl Record {
         }
     }
 
-    /// Replaces the one at a path in one step, so that a crash leaves the old one or the new one; blocks.
+    /// Replaces the record at a path atomically, so that a crash leaves the old one or the new one; blocks.
     pub(super) fn write(&self, path: &Path) -> Result<(), ImportError> {
         let unfinished = with_suffix(path, UNFINISHED_SUFFIX);
         let write = || {
             let mut file = File::create(&unfinished)?;
             file.write_all(&serde_json::to_vec_pretty(self)?)?;
-            // Before its name is that of the record, its content is on the disk.
+            // The content must be on disk before the file gets the record's name.
             file.sync_all()?;
             fs::rename(&unfinished, path)
         };
         write().map_err(ImportError::write(RECORD, path))
     }
 
-    /// What an import that goes on differs in.
+    /// In what an import that would resume this one differs.
     pub(super) fn difference(&self, wanted: &Job) -> Option<String> {
         let found = &self.job;
         Some(if found.board != wanted.board {
@@ -135,7 +135,7 @@ impl Record {
         })
     }
 
-    /// The import of the same content into the same board, or of its beginning, if this one had that and is finished.
+    /// The finished import of the same content, or of its beginning, into the same board, if this is the record of one.
     pub(super) fn as_earlier(
         &self,
         job: &Job,
@@ -156,19 +156,19 @@ impl Record {
     }
 }
 
-/// Where the record of a file's import into a board lies.
+/// Where the record of a file's import into a board is stored.
 #[derive(Clone, Debug)]
 pub(super) struct Place([PathBuf; 2]);
 
 impl Place {
-    /// Beside the file, or in the fallback, a folder that serves where nothing can be written there.
+    /// Next to the file, or in `fallback`, a directory that is used if nothing can be written there.
     pub(super) fn new(file: &Path, board: &BoardId, fallback: &Path) -> Self {
         let name = fallback.join(Path::new(file.file_name().unwrap_or_default()));
         let suffix = format!(".{board}{SUFFIX}");
         Self([file, &name].map(|path| with_suffix(path, &suffix)))
     }
 
-    /// The record that is there; blocks.
+    /// The existing record; blocks.
     pub(super) fn find(&self) -> Result<Option<Record>, ImportError> {
         let mut paths = self.0.iter();
         paths
@@ -176,7 +176,7 @@ impl Place {
             .transpose()
     }
 
-    /// The path for writing it: that of the one that is there, or else of a new one; blocks.
+    /// The path for writing it: that of the existing one, or else of a new one; blocks.
     pub(super) fn path(&self) -> &Path {
         let [beside, fallback] = &self.0;
         let trial = with_suffix(beside, UNFINISHED_SUFFIX);
@@ -190,11 +190,11 @@ impl Place {
     }
 }
 
-/// A finished import that had rows of this one.
+/// A finished import that included rows of this one.
 #[derive(Clone, Debug)]
 pub(super) struct Earlier {
     pub(super) record: Record,
-    /// Whether it had all of them, and not only the first ones.
+    /// Whether it had all of them, not only the first ones.
     pub(super) is_whole: bool,
 }
 
@@ -205,8 +205,8 @@ impl Earlier {
     }
 }
 
-/// What a board has in common with itself only, however often it is redefined: its version without the count of its
-/// definitions.
+/// The part of a board's version that stays the same however often the board is redefined: the version without the number
+/// of its definition.
 fn life(version: Option<&str>) -> Option<&str> {
     Some(version?.rsplit_once('-')?.0)
 }
@@ -277,7 +277,7 @@ mod tests {
         Record::new(job(7, "http://h")).write(place.path()).unwrap();
         assert!(folder.path().join("a.csv.b.standings-import.json").exists());
         assert!(place.find().unwrap().is_some());
-        // There it stays, also when something can be written beside the file by now.
+        // It stays there, even if it could be written next to the file by now.
         fs::create_dir(folder.path().join("missing")).unwrap();
         assert!(
             place.path().starts_with(folder.path())

@@ -1,7 +1,7 @@
-//! The file of rejected rows, in the format of the imported file. The user can mend it and import it alone.
+//! The file of rejected rows, in the format of the imported file. The user can fix it and import it alone.
 //!
-//! Each row stands as it was, with the reason in a column of its own, which imports ignore. The record of the import has the
-//! length of this file after the rejections of all acknowledged rows. An import that goes on cuts the file to that length,
+//! Each row is unchanged, with the reason in an additional column, which imports ignore. The record of the import has the
+//! length of this file after the rejections of all acknowledged rows. A resumed import cuts the file to that length,
 //! because it sends later rows again. So no row is missing from it, and none is in it twice.
 
 use std::fs::File;
@@ -14,11 +14,11 @@ use serde::de::IgnoredAny;
 use super::{ImportError, remove};
 use crate::cli::text::shortened;
 
-/// The column, or field, with the reason. It comes first, so that it stands under its name in a row that has
-/// too few fields or too many.
+/// The column, or field, with the reason. It comes first, so that it is under its name even in a row that has too few or
+/// too many fields.
 const COLUMN: &str = "rejection";
 
-/// What they are called where they can't be written.
+/// Their name in messages.
 pub(super) const REJECTS: &str = "the rejected rows to";
 
 /// Where a row comes from.
@@ -26,24 +26,24 @@ pub(super) const REJECTS: &str = "the rejected rows to";
 pub(super) struct Source {
     /// The line on which it begins, from 1.
     pub(super) line: u64,
-    /// The row as it stands, where it is kept.
+    /// The unchanged row, if it is kept.
     pub(super) text: Option<Text>,
 }
 
-/// A row as it stands.
+/// An unchanged row.
 #[derive(Clone, Debug)]
 pub(super) enum Text {
     Csv(ByteRecord),
     Ndjson(Vec<u8>),
 }
 
-/// A row that was not taken.
+/// A row that was rejected.
 #[derive(Clone, Debug)]
 pub(super) struct Rejection {
     pub(super) source: Source,
     /// The name of a problem, or `unreadable`.
     pub(super) kind: String,
-    /// The same for people.
+    /// The problem's title.
     pub(super) title: String,
     /// What exactly is wrong.
     pub(super) detail: String,
@@ -65,12 +65,12 @@ impl Rejection {
 pub(super) struct Rejects {
     path: PathBuf,
     file: File,
-    /// How long it is.
+    /// Its length.
     bytes: u64,
 }
 
 impl Rejects {
-    /// Opens it for an import that has `kept` bytes of it from an earlier run, or of a new one; blocks.
+    /// Opens it for an import with `kept` bytes of it from an earlier run, or creates it; blocks.
     pub(super) fn open(path: &Path, kept: Option<u64>) -> Result<Self, ImportError> {
         let (name, bytes) = (path.display().to_string(), kept.unwrap_or(0));
         let open = || -> io::Result<(File, u64)> {
@@ -101,7 +101,7 @@ impl Rejects {
         Ok(rejects)
     }
 
-    /// Adds rows; blocks. What of them fails to be written is cut off when the import goes on.
+    /// Appends rows; blocks. If a write fails, what it has left is cut off when the import is resumed.
     pub(super) fn append(
         &mut self,
         header: Option<&ByteRecord>,
@@ -120,14 +120,14 @@ impl Rejects {
         .map_err(ImportError::write(REJECTS, &self.path))
     }
 
-    /// Puts it on the disk, and returns how long it is; blocks.
+    /// Flushes it to disk, and returns its length; blocks.
     pub(super) fn sync(&self) -> Result<u64, ImportError> {
         let synced = self.file.sync_data();
         synced.map_err(ImportError::write(REJECTS, &self.path))?;
         Ok(self.bytes)
     }
 
-    /// Leaves this much of it.
+    /// Truncates it to this length.
     pub(super) fn cut(&mut self, bytes: u64) -> Result<(), ImportError> {
         let cut = self.file.set_len(bytes);
         cut.and_then(|()| self.file.seek(SeekFrom::Start(bytes)))
@@ -145,7 +145,7 @@ impl Rejects {
     }
 }
 
-/// Rows as they stand in the file; `first`: the header, where it has none yet.
+/// Rows as the file has them; `first`: the header, if the file has none yet.
 fn written(
     first: Option<&ByteRecord>,
     header: Option<&ByteRecord>,
@@ -154,7 +154,7 @@ fn written(
     let mut csv = csv::WriterBuilder::new()
         .flexible(true)
         .from_writer(Vec::new());
-    // A file that was mended and rejected again has the column already.
+    // A file that was fixed and rejected again already has the column.
     let old = header.and_then(|header| header.iter().position(|name| name == COLUMN.as_bytes()));
     let fields = |reason: &str, record: &ByteRecord| {
         let mut fields = ByteRecord::from(vec![reason]);
@@ -172,7 +172,7 @@ fn written(
         match text {
             Some(Text::Csv(record)) => csv.write_byte_record(&fields(&reason, record))?,
             Some(Text::Ndjson(text)) => write_ndjson(&mut lines, &reason, text)?,
-            // Too long to be kept, and to be sent.
+            // Too long to be kept or sent.
             None => write_ndjson(&mut lines, &reason, b"{}")?,
         }
     }
@@ -180,7 +180,7 @@ fn written(
     Ok(lines)
 }
 
-/// Writes a line; what is no object becomes a field of one.
+/// Writes a line; a value that is no object becomes a field of one.
 fn write_ndjson(lines: &mut Vec<u8>, reason: &str, line: &[u8]) -> io::Result<()> {
     write!(lines, "{{\"{COLUMN}\":")?;
     serde_json::to_writer(&mut *lines, reason)?;
@@ -201,7 +201,7 @@ fn write_ndjson(lines: &mut Vec<u8>, reason: &str, line: &[u8]) -> io::Result<()
     Ok(())
 }
 
-/// The fields of an object without the reason that an earlier import has put before them.
+/// The fields of an object without the reason that an earlier import has put first.
 fn without_reason(fields: &[u8]) -> &[u8] {
     let value = fields.strip_prefix(format!("\"{COLUMN}\":").as_bytes());
     let Some(value) = value else {

@@ -1,8 +1,7 @@
 //! Turns the rows of a file into the bodies of requests.
 //!
-//! Everything here blocks and runs on a thread of its own. Nothing is allocated for a sound row: its
-//! fields are borrowed from the reader's buffer and written straight into the body. A score is never parsed:
-//! its text is sent as it stands.
+//! Everything here blocks, and runs on its own thread. Nothing is allocated for a valid row: its fields are borrowed from
+//! the reader's buffer and written straight into the body. A score is never parsed: its text is sent unchanged.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -23,12 +22,11 @@ use crate::domain::data::EntryData;
 use crate::events::body::COLUMNS;
 use crate::http::extract::BODY_BYTES_MAX;
 
-/// The longest row, in bytes. An open quotation mark makes a row of the rest of the file: this bounds what is
-/// kept of it.
+/// The longest row, in bytes. An unclosed quotation mark makes a row of the rest of the file: this bounds what is kept.
 pub(super) const ROW_BYTES_MAX: usize = 1 << 20;
 /// The longest event in a body, in bytes.
 const EVENT_BYTES_MAX: usize = 1 << 16;
-/// A body of this size, in bytes, takes no further event: one more may fill it.
+/// A body of this size, in bytes, takes no further event: one more might exceed the limit.
 const BODY_BYTES_FULL: usize = BODY_BYTES_MAX - EVENT_BYTES_MAX - BODY_END.len();
 /// How many names of ignored columns are collected.
 const IGNORED_NAMES_MAX: usize = 32;
@@ -40,20 +38,20 @@ const UNREADABLE_TITLE: &str = "Row can't be read";
 const BODY_START: &[u8] = b"{\"events\":[";
 const BODY_END: &[u8] = b"]}";
 
-/// Some rows that follow each other, and what is to be sent for them.
+/// Some consecutive rows, and what is sent for them.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// How many rows of the file come before it.
     pub(super) first_row: u64,
-    /// How many rows it covers, those that can't be read included.
+    /// How many rows it covers, including unreadable ones.
     pub(super) rows: u64,
-    /// The request; no event may be in it.
+    /// The request; it may have no event.
     pub(super) body: Bytes,
-    /// Where each event in it comes from.
+    /// The source of each event in it.
     pub(super) sources: Vec<Source>,
-    /// How many of them have an id that was generated.
+    /// How many of them have a generated id.
     pub(super) generated: u64,
-    /// Whether some of them have no `at`: then the service gives them theirs in the order in which they come in.
+    /// Whether some of them have no `at`: then the service sets it in the order in which they come in.
     pub(super) is_timed_by_arrival: bool,
     /// The rows that can't be read.
     pub(super) unreadable: Vec<Rejection>,
@@ -61,11 +59,11 @@ pub(super) struct Batch {
     pub(super) header: Option<Arc<ByteRecord>>,
     /// How many bytes of the file had been read when it was complete.
     pub(super) bytes_read: u64,
-    /// Whether the file ends behind it.
+    /// Whether it is the last of the file.
     pub(super) is_last: bool,
 }
 
-/// The texts of a row's fields, in the order of [`COLUMNS`]; of the score the text of a JSON number, and of the data the
+/// The texts of a row's fields, in the order of [`COLUMNS`]; for the score the text of a JSON number, for the data the
 /// canonical form.
 pub(super) type Row<'a> = [Option<Cow<'a, str>>; COLUMNS.len()];
 
@@ -84,15 +82,15 @@ const _: () = {
 
 /// Why reading ends before the file does.
 pub(super) enum Stop {
-    /// Nobody takes batches any more.
+    /// No batches are wanted any more.
     Unwanted,
     Failed(ImportError),
 }
 
 type Batches = mpsc::Sender<Result<Batch, ImportError>>;
 
-/// Reads the whole file; sends its batches, of which the last one is marked, or what went wrong behind them. `skip`: how many
-/// rows at the start have been acknowledged and are left out.
+/// Reads the whole file; sends its batches, of which the last one is marked, or what went wrong after them. `skip`: how
+/// many rows at the start are acknowledged and left out.
 pub(super) fn read(
     input: Input,
     args: &ImportArgs,
@@ -125,7 +123,7 @@ pub(super) fn read(
     match result.and_then(|()| rows.close(true)) {
         Ok(()) | Err(Stop::Unwanted) => {}
         Err(Stop::Failed(error)) => {
-            // Rows before the fault are sent; if nobody waits for them any more, nothing is left to do.
+            // Rows before the fault are sent; if the receiver is closed, nothing is left to do.
             if rows.close(false).is_ok() {
                 let _ = batches.blocking_send(Err(error));
             }
@@ -140,7 +138,7 @@ pub(super) struct Batcher<'a> {
     batches: &'a Batches,
     progress: &'a Progress,
     bytes_read: Arc<AtomicU64>,
-    /// What the ids of rows without one begin with. The row's number follows.
+    /// The prefix of ids for rows without one. The row's number follows.
     id_prefix: String,
     pub(super) ignored: Ignored,
     pub(super) header: Option<Arc<ByteRecord>>,
@@ -152,7 +150,7 @@ pub(super) struct Batcher<'a> {
 }
 
 impl Batcher<'_> {
-    /// `text`: the row as it stands.
+    /// `text`: the unchanged row.
     pub(super) fn push(
         &mut self,
         line: u64,
@@ -211,7 +209,7 @@ impl Batcher<'_> {
         // The id of a board needs no escapes.
         write!(body, "{{\"board\":\"{}\"", self.args.board)?;
         if row[ID].is_none() {
-            // It needs no escapes.
+            // Needs no escapes.
             write!(body, ",\"id\":\"{}{}\"", self.id_prefix, self.rows)?;
         }
         for (index, (name, text)) in COLUMNS.iter().zip(row).enumerate() {
@@ -258,7 +256,7 @@ impl Batcher<'_> {
     }
 }
 
-/// The names of columns that mean nothing here.
+/// The names of ignored columns.
 #[derive(Default)]
 pub(super) struct Ignored {
     names: BTreeSet<String>,
@@ -273,7 +271,7 @@ impl Ignored {
         }
     }
 
-    /// All names, if one has come since they were last asked for.
+    /// All names, if a new one was added since the last call.
     fn take_new(&mut self) -> Option<String> {
         if !std::mem::take(&mut self.is_new) {
             return None;
@@ -297,7 +295,7 @@ pub(super) fn is_number(value: &str) -> bool {
     value.starts_with(|first: char| first == '-' || first.is_ascii_digit())
 }
 
-/// The end of a file whose content is wrong from this line on.
+/// Stops reading a file whose content is invalid from this line on.
 pub(super) fn content(path: &str, line: u64, detail: &impl ToString) -> Stop {
     Stop::Failed(ImportError::Content {
         path: path.to_owned(),

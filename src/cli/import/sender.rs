@@ -1,4 +1,4 @@
-//! Sends batches to the service, each until every event in it has its result. A batch that could count twice is not sent.
+//! Sends batches to the service, each until all its events have results. A batch that could count twice is not sent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -16,7 +16,7 @@ use super::summary::Tally;
 use crate::cli::client::{Client, ClientError, Failure, Fault, Problem};
 use crate::domain::time::Span;
 
-/// The problems that say nothing about the event itself: it is to be sent again.
+/// The problems that say nothing about the event itself: it has to be sent again.
 const PASSING_PROBLEMS: [&str; 6] = [
     "queue-full",
     "log-unavailable",
@@ -25,15 +25,15 @@ const PASSING_PROBLEMS: [&str; 6] = [
     "internal",
     "request-timeout",
 ];
-/// Where batches go; what each event did to the standings isn't asked for, which spares both sides work.
+/// The path for batches, without what each event did to the standings: that saves both sides work.
 const EVENTS_PATH: &str = "/v1/events?standings=false";
 
 /// The facts about the board that the import needs.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct BoardFacts {
-    /// For how long it remembers ids, at least.
+    /// The shortest time for which it remembers ids.
     pub(super) idempotency: Span,
-    /// What changes with every change of its definition; `None` if the service doesn't say.
+    /// Changes with every change of its definition; `None` if the service doesn't send it.
     pub(super) version: Option<String>,
 }
 
@@ -52,8 +52,8 @@ impl Sender {
         }
     }
 
-    /// Reads the board: whether the service can be reached, the key is right and the board is there shows
-    /// before anything is sent.
+    /// Reads the board: this shows whether the service can be reached, the key is right and the board exists before
+    /// anything is sent.
     pub(super) async fn board(&self) -> Result<BoardFacts, ClientError> {
         let request = || self.client.board_request(Method::GET, "/summary");
         let limits = self.client.limits.first_contact_max;
@@ -115,7 +115,7 @@ impl Sender {
     async fn send_once(&self, batch: &Batch, what: &str) -> Result<Bytes, Fault> {
         let request = self.client.request(Method::POST, EVENTS_PATH);
         let request = request.header(CONTENT_TYPE, "application/json");
-        // Before it is sent: an interruption may come before the answer.
+        // Counted before it is sent: an interruption may come before the answer.
         self.perhaps_taken.fetch_add(1, Ordering::Relaxed);
         let answered = self
             .client

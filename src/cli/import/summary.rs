@@ -1,4 +1,4 @@
-//! The summary of an import: what became of its rows.
+//! The summary of an import: the outcomes of its rows.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,17 +14,17 @@ use crate::domain::time::Timestamp;
 
 /// How many rejected rows of each kind are shown.
 const EXAMPLES_MAX: usize = 3;
-/// How many kinds of rejections are told apart.
+/// How many kinds of rejections are distinguished.
 const KINDS_MAX: usize = 32;
-/// What stands for the kinds beyond them.
+/// The name for all further kinds.
 const OTHER_KINDS: &str = "other";
 
-/// Everything was taken.
+/// Every row was taken.
 const STATUS_DONE: u8 = 0;
 /// Some rows were rejected.
 const STATUS_REJECTED: u8 = 2;
 
-/// Counts of rows by what became of them.
+/// Counts of rows by outcome.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub(super) struct Tally {
@@ -34,12 +34,12 @@ pub(super) struct Tally {
     pub(super) unchanged: u64,
     /// Had been taken before.
     pub(super) duplicate: u64,
-    /// How many of `duplicate` were in requests that were sent again, because the answer was lost or the
-    /// import was interrupted: most likely the first sending took them.
+    /// How many of `duplicate` were in requests that were sent again, because the response was lost or the import was
+    /// interrupted: most likely they were taken the first time.
     pub(super) duplicate_resent: u64,
-    /// Wait to be applied.
+    /// Queued to be applied later.
     pub(super) queued: u64,
-    /// How many had no id of their own.
+    /// How many had a generated id.
     pub(super) generated: u64,
     /// Not taken, by kind: the name of a problem, or `unreadable`.
     pub(super) rejected: BTreeMap<String, Rejected>,
@@ -61,22 +61,22 @@ pub(super) struct Rejected {
 pub(super) struct Example {
     /// The line on which it begins, from 1.
     pub(super) line: u64,
-    /// What exactly is wrong.
+    /// The problem's detail.
     pub(super) detail: String,
 }
 
-/// What an import has done.
+/// The result of an import.
 #[derive(Clone, Debug)]
 pub(super) struct Summary {
     /// How many rows the file has.
     pub(super) rows: u64,
-    /// What became of them, those of earlier runs of the same import included.
+    /// Their outcomes, including those of earlier runs of the same import.
     pub(super) tally: Tally,
     /// How many rows earlier runs had done.
     pub(super) rows_before: u64,
     /// How long this run took.
     pub(super) elapsed: Duration,
-    /// Whether there is no file that generated ids could follow from.
+    /// Whether it was a stream, so that generated ids do not follow from a file.
     pub(super) is_stream: bool,
     /// Until when the board remembers all of them; `None` if it has begun to forget.
     pub(super) remembered_until: Option<Timestamp>,
@@ -85,7 +85,7 @@ pub(super) struct Summary {
 }
 
 impl Tally {
-    /// Counts a row that was not taken.
+    /// Counts a row that was rejected.
     pub(super) fn reject(&mut self, rejection: &Rejection) {
         let kind = rejection.kind.as_str();
         let is_room = self.rejected.len() < KINDS_MAX || self.rejected.contains_key(kind);
@@ -113,14 +113,14 @@ impl Tally {
         self.generated += more.generated;
     }
 
-    /// How many rows were not taken.
+    /// How many rows were rejected.
     pub(super) fn rejected_count(&self) -> u64 {
         self.rejected.values().map(|rejected| rejected.count).sum()
     }
 }
 
 impl Summary {
-    /// The exit status of the process: 0 if everything was taken, 2 if rows were rejected.
+    /// The exit status of the process: 0 if all rows were taken, 2 if some were rejected.
     pub(super) fn exit_status(&self) -> u8 {
         if self.tally.rejected.is_empty() {
             STATUS_DONE
@@ -146,7 +146,7 @@ impl Summary {
         Ok(())
     }
 
-    /// What generated ids are good for.
+    /// Writes what generated ids ensure.
     fn fmt_generated(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_stream {
             let text = "rows had no id and got a random one: another import counts them again";
@@ -202,7 +202,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Rows a second, once there is something to divide by.
+/// Rows per second, if there is a time to divide by.
 pub(super) fn rate(rows: u64, elapsed: Duration) -> Option<u64> {
     let rate = u128::from(rows) * 1_000_000 / elapsed.as_micros().max(1);
     (rows > 0).then(|| u64::try_from(rate).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! The whole import, against a small service in the same process.
+//! Tests of the whole import, against a small service in the same process.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -86,7 +86,7 @@ struct Fake {
     hangs: Notify,
 }
 
-/// The service, a folder with the file, and what was shown.
+/// The service, a directory with the file, and what was shown.
 struct Scene {
     fake: Arc<Fake>,
     url: String,
@@ -170,7 +170,7 @@ impl Scene {
         Self::new(|_| Reply::Take).await
     }
 
-    /// The service takes all requests but this one.
+    /// The service takes all requests except this one.
     async fn with(request: usize, reply: Reply) -> Self {
         let others = move |index| {
             if index == request { reply } else { Reply::Take }
@@ -340,7 +340,7 @@ impl Fake {
         axum::Json(json!({"results": results})).into_response()
     }
 
-    /// Makes the board forget the ids of the first rows: what of them is sent again counts again.
+    /// Makes the board forget the ids of the first rows: if they are sent again, they count again.
     fn forget(&self, rows: u64) {
         let number = |id: &str| id.rsplit('-').next().unwrap().parse::<u64>().unwrap();
         self.remembered.lock().retain(|id| number(id) > rows);
@@ -637,7 +637,7 @@ async fn rows_without_a_time_are_sent_one_request_after_the_other() {
     scene.import("a.csv").await;
     scene.assert_counted_once(200);
     let mut requests = scene.fake.requests.lock().clone();
-    // A request is the one before again, or has the rows behind that.
+    // Each request repeats the one before, or has the rows after it.
     requests.dedup();
     let members = requests.iter().flatten().map(|event| event.member.clone());
     let expected = (1..=200).map(|row| format!("m{row}"));
@@ -677,7 +677,7 @@ async fn after_a_crash_the_import_goes_on_behind_what_was_acknowledged() {
     );
     let first_run = scene.fake.requests.lock().len();
 
-    // Of the rows that are acknowledged in the record nothing has to be remembered.
+    // The ids of rows that the record has as acknowledged need not be remembered.
     scene.fake.forget(before.rows);
     let summary = scene.run(args).await.unwrap();
     scene.assert_counted_once(300);
@@ -1095,7 +1095,7 @@ async fn a_finished_import_is_not_repeated_once_its_ids_are_forgotten() {
     scene.write("a.csv", rows(25));
     scene.import("a.csv").await;
 
-    // While the board remembers, it does no harm.
+    // While the board remembers the ids, it does no harm.
     let summary = scene.import("a.csv").await;
     assert_eq!((summary.tally.applied, summary.tally.duplicate), (0, 25));
     let shown = scene.shown();
@@ -1123,7 +1123,7 @@ async fn a_finished_import_is_not_repeated_once_its_ids_are_forgotten() {
         );
         assert_eq!(scene.record("a.csv"), before);
     }
-    // Ids follow from the whole file, so it is refused at any time when it has grown.
+    // Ids follow from the whole file, so a file that has grown is refused at any time.
     scene.change_record("a.csv", |record| record.begun = Some(now()));
     scene.write("a.csv", rows(30));
     let error = scene.fail("a.csv").await;
@@ -1142,7 +1142,7 @@ async fn a_finished_import_is_not_repeated_once_its_ids_are_forgotten() {
     scene.fake.counted.lock().clear();
     scene.import("a.csv").await;
     scene.assert_counted_once(30);
-    // Another content is another file.
+    // A file with other content is another file.
     scene.write("a.csv", rows(7).replace("m3", "M3"));
     assert_eq!(scene.import("a.csv").await.tally.applied, 7);
 }
@@ -1229,7 +1229,7 @@ async fn without_rejected_rows_there_is_no_file_of_them() {
         rejects: Some(rejects.clone()),
         ..scene.args(name)
     };
-    // The first batch has nothing to be sent, and the second one is refused as a whole.
+    // The first batch has nothing to send, and the second one is refused as a whole.
     scene.write(
         "a.csv",
         "member,score\n".to_owned() + &"x\n".repeat(10) + "a,1\n",
@@ -1281,7 +1281,7 @@ async fn no_rejected_row_is_lost_or_comes_twice_after_crashes() {
     for _ in 0..3 {
         scene.crash(args.clone()).await;
     }
-    // What goes on is the same import.
+    // Only the same import can be resumed.
     let other = ImportArgs {
         rejects: None,
         ..args.clone()

@@ -1,28 +1,28 @@
-//! What goes on on a connection, as far as it can be counted.
+//! What happens on a connection, in counters.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use futures::task::AtomicWaker;
 
-/// What goes on on a connection.
+/// What happens on a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// How many requests have begun.
     pub(super) begun: AtomicU64,
-    /// How many are under way: their heads are there, and their answers have not been written out.
+    /// How many are in flight: their heads have come in, and their answers have not been written completely.
     pub(super) requests: AtomicUsize,
-    /// Of how many of them an answer is there that has an end.
+    /// How many of them have an answer with an end.
     pub(super) answers: AtomicUsize,
     /// How many of them have an answer without an end.
     pub(super) streams: AtomicUsize,
     /// Bytes of answers.
     pub(super) written: AtomicU64,
-    /// Whether bytes wait for the client to take them.
+    /// Whether bytes wait for the client to read them.
     pub(super) is_blocked: AtomicBool,
     /// Whether something has come in since the last request.
     pub(super) has_head: AtomicBool,
     pub(super) is_http2: AtomicBool,
-    /// Woken by the end of each request, once the connection is to end with the last of them.
+    /// Woken at the end of each request, once the connection is to close after the last of them.
     pub(super) end: AtomicWaker,
     pub(super) is_stopping: AtomicBool,
 }
@@ -32,13 +32,13 @@ pub(crate) struct Activity {
 pub(super) enum Phase {
     /// The next request.
     Idle,
-    /// The rest of a head.
+    /// The rest of a request's head.
     Head,
-    /// Its own answers.
+    /// The service's own answers.
     Working,
-    /// The client, to take them.
+    /// The client, to read the answers.
     Answering,
-    /// The client, to take what a stream has for it.
+    /// The client, to read what a stream has sent.
     Streaming,
 }
 
@@ -55,12 +55,12 @@ impl Phase {
 }
 
 impl Activity {
-    /// Whether a request is under way.
+    /// Whether a request is in flight.
     pub(crate) fn is_busy(&self) -> bool {
         self.requests.load(Ordering::Acquire) > 0 || self.is_blocked.load(Ordering::Acquire)
     }
 
-    /// Counts the answers under way: those without an end, or the others.
+    /// The counter of answers in flight: of those without an end, or of the others.
     pub(super) fn counter(&self, is_stream: bool) -> &AtomicUsize {
         if is_stream {
             &self.streams
@@ -80,7 +80,7 @@ impl Activity {
         if self.requests.load(Ordering::Acquire) > 0 {
             return Phase::Working;
         }
-        // HTTP/2 sends more than requests.
+        // HTTP/2 also sends frames that belong to no request.
         let is_half =
             self.has_head.load(Ordering::Acquire) && !self.is_http2.load(Ordering::Acquire);
         if is_half || self.begun.load(Ordering::Acquire) == 0 {

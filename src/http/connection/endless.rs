@@ -1,8 +1,8 @@
 //! Answers without an end, such as streams of events.
 //!
-//! The HTTP library keeps 16 KB of buffers for a connection for as long as it has it, and thousands may watch. So over HTTP/1
-//! the library writes the head of such an answer only. Then the connection leaves the library, which it was the last request
-//! for, and its task goes on with the body.
+//! The HTTP library keeps 16 KB of buffers for as long as it has a connection, and thousands of clients may watch. So over
+//! HTTP/1 the library only writes the head of such an answer. Then the connection, whose last request this was, leaves the
+//! library, and its task continues with the body.
 
 use std::io;
 
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use super::flight::Flight;
 use super::socket::Socket;
 
-/// Marks an answer without an end: while nothing waits to be taken, it may go on for as long as it likes.
+/// Marks an answer without an end: as long as nothing waits to be read, it may go on indefinitely.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Endless;
 
@@ -29,7 +29,7 @@ pub(crate) struct Endless;
 pub(super) struct Handover(Mutex<Option<Rest>>);
 
 impl Handover {
-    /// Keeps the body of an answer without an end; in its place the library gets one of which nothing ever comes.
+    /// Keeps the body of an answer without an end; the library gets an empty one that never ends in its place.
     pub(super) fn keep(
         &self,
         method: &Method,
@@ -58,7 +58,7 @@ impl Handover {
         self.0.lock().is_some()
     }
 
-    /// The body that waits.
+    /// Takes the waiting body.
     pub(super) fn take(&self) -> Option<Rest> {
         self.0.lock().take()
     }
@@ -70,14 +70,14 @@ pub(super) struct Rest {
     body: Body,
     /// Whether the head says that the body comes in chunks (RFC 9112, section 7.1); otherwise it ends with the connection.
     is_chunked: bool,
-    /// The request, which is under way until all is written.
+    /// The request, which is in flight until everything is written.
     flight: Arc<Flight>,
 }
 
 impl Rest {
-    /// Writes it until it ends, or the client has gone, or one of them fails.
+    /// Writes it until it ends, the client disconnects, or one of them fails.
     pub(super) async fn write(mut self, mut socket: Socket) {
-        // Whoever has gone needs nothing more, and the connection ends in any case.
+        // A client that has disconnected needs nothing more, and the connection ends in any case.
         let _ = self.write_to(&mut socket).await;
         drop(self.flight);
     }
@@ -110,7 +110,7 @@ impl Rest {
     }
 }
 
-/// Waits until the client closes the connection. What it sends is not looked at: there is no further request on the connection.
+/// Waits until the client closes the connection. Anything it sends is ignored: no further request is possible.
 async fn until_closed(socket: &mut Socket) -> io::Result<()> {
     let mut scrap = [0; 64];
     while socket.read(&mut scrap).await? > 0 {}

@@ -1,4 +1,4 @@
-//! A request under way, and its answer until the last byte of it is written.
+//! A request in flight, until the last byte of its answer is written.
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -13,11 +13,11 @@ use hyper::body::{Frame, SizeHint};
 use super::activity::Activity;
 use super::endless::Endless;
 
-/// A request under way, from its head to the last byte of its answer.
+/// A request in flight, from its head to the last byte of its answer.
 #[derive(Debug)]
 pub(super) struct Flight {
     activity: Arc<Activity>,
-    /// Whether its answer has no end; set once the answer is there.
+    /// Whether its answer has no end; set once there is an answer.
     is_stream: OnceLock<bool>,
 }
 

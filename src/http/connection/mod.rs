@@ -1,10 +1,9 @@
-//! One connection: how long it may have no request, half of one, or an answer that the client does not read; and how it
-//! ends.
+//! One connection: how long it may have no request, half of one, or an unread answer; and how it ends.
 //!
 //! The HTTP library bounds the time for the head of a request, uses the same bound for idle connections, and has none for
-//! writing. So this module counts beside the library: bytes in and out (`socket.rs`), and requests from their head to the last
-//! byte of their answer (`flight.rs`); `watch.rs` judges by these counts. Answers without an end leave the library once their
-//! head is written (`endless.rs`).
+//! writing. So this module counts in addition to the library: bytes in and out (`socket.rs`), and requests from their head
+//! to the last byte of their answer (`flight.rs`); `watch.rs` applies the limits to these counts. Answers without an end
+//! leave the library once their head is written (`endless.rs`).
 
 mod activity;
 mod endless;
@@ -48,15 +47,15 @@ pub(crate) use self::place::Place;
 pub(crate) use self::stopping::Stopping;
 pub use self::watch::Times;
 
-/// The longest head of a request, in bytes; beyond it the answer is 431, and 414 where the address is that long.
+/// The longest head of a request, in bytes; beyond it the answer is 431, or 414 if the address alone is that long.
 const HEAD_BYTES_MAX: usize = 128 << 10;
-/// The most requests of an HTTP/2 connection at one time.
+/// The maximum number of concurrent requests of an HTTP/2 connection.
 const STREAMS_MAX: u32 = 100;
-/// How often the peer of an HTTP/2 connection is asked whether it is there, and the longest wait for its answer.
+/// How often an HTTP/2 connection is pinged, and the longest wait for the reply.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What answers the requests of a connection.
+/// What handles the requests of a connection.
 pub(crate) struct Answering {
     pub(crate) routers: Routers,
     /// `None` beyond the bound of connections.
@@ -79,7 +78,7 @@ impl Answering {
 #[derive(Debug)]
 struct TimedOut(Phase);
 
-/// Serves one connection, until it ends, is too slow, or has no request once all are to end.
+/// Serves one connection until it ends, is too slow, or is idle once all connections have to end.
 pub(crate) async fn drive(
     stream: TcpStream,
     answering: Answering,
@@ -87,7 +86,7 @@ pub(crate) async fn drive(
     times: Times,
     stopping: Arc<Stopping>,
 ) {
-    // An answer without an end outlasts what has begun it.
+    // An answer without an end outlives what has begun it.
     let place = answering.place.clone();
     if let Err(TimedOut(phase)) = serve(stream, answering, activity, times, &stopping).await {
         counter!("standings_http_connections_timed_out_total", "while" => phase.name())
@@ -172,7 +171,7 @@ fn http2() -> http2::Builder<TokioExecutor> {
     http2
 }
 
-/// Lets the HTTP library work, until the connection ends or an answer without an end leaves the library.
+/// Drives the HTTP library until the connection ends or an answer without an end leaves the library.
 async fn run<C: Future>(
     mut connection: Pin<&mut C>,
     shut_down: fn(Pin<&mut C>),
@@ -181,7 +180,7 @@ async fn run<C: Future>(
     stopping: &Stopping,
 ) -> Result<(), TimedOut> {
     let activity = Arc::clone(&watch.activity);
-    // It is asked once, so that it wakes this task.
+    // One future for the whole time, so that it wakes this task.
     let mut begun = std::pin::pin!(stopping.begun());
     let mut is_waiting = false;
     let mut is_stopping = false;
@@ -208,7 +207,7 @@ async fn run<C: Future>(
             }
             if is_stopping && !activity.is_busy() {
                 if was_busy {
-                    // The last that was answered goes out.
+                    // Flushes the last answer.
                     continue;
                 }
                 return Poll::Ready(Ok(()));

@@ -1,4 +1,4 @@
-//! The place of a connection among those that there may be, and for whom it counts.
+//! The slot that a connection takes of the allowed number, and the client that it counts for.
 
 use axum::http::{Extensions, HeaderMap};
 use parking_lot::Mutex;
@@ -6,12 +6,12 @@ use parking_lot::Mutex;
 use crate::http::proxies::TrustedProxies;
 use crate::http::supply::{Taken, Taker, Takers};
 
-/// The place of a connection; it is given back with this value, or before.
+/// A connection's share of the allowed number; it is returned when this value is dropped, or before.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// `None` once it was given back.
+    /// `None` once it was returned.
     taken: Mutex<Option<Taken>>,
-    /// Of a connection of a trusted proxy: it counts for the client of its last request.
+    /// For a connection of a trusted proxy: it counts for the client of its last request.
     proxies: Option<TrustedProxies>,
 }
 
@@ -23,12 +23,12 @@ impl Place {
         }
     }
 
-    /// Gives the place to others; the connection is about to be closed.
+    /// Returns it early; the connection is about to be closed.
     pub(crate) fn give_back(&self) {
         self.taken.lock().take();
     }
 
-    /// Whether there is a place for the client of a request.
+    /// Whether there is room for the client of a request.
     pub(super) fn is_for(&self, headers: &HeaderMap, extensions: &Extensions) -> bool {
         let Some(proxies) = &self.proxies else {
             return true;

@@ -1,4 +1,4 @@
-//! The socket of a connection, whose bytes are counted.
+//! The socket of a connection, with its bytes counted.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,8 +17,8 @@ use crate::http::observe::refusal;
 /// What HTTP/2 connections begin with (RFC 9113, section 3.4).
 pub(super) const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Reads the first bytes of a connection, until it is clear whether they are the preface of HTTP/2. A library can tell, too, but then
-/// reads the first head in two parts, into a buffer twice as large.
+/// Reads the first bytes of a connection until it is clear whether they are the preface of HTTP/2. A library can do this,
+/// too, but then it reads the first head in two parts, into a buffer twice as large.
 pub(super) async fn opening(stream: &mut TcpStream) -> io::Result<Bytes> {
     let mut bytes = BytesMut::with_capacity(HTTP2_PREFACE.len());
     while bytes.len() < HTTP2_PREFACE.len() && HTTP2_PREFACE.starts_with(&bytes) {
@@ -30,17 +30,17 @@ pub(super) async fn opening(stream: &mut TcpStream) -> io::Result<Bytes> {
     Ok(bytes.freeze())
 }
 
-/// A socket whose bytes are counted. What the HTTP library answers by itself, a status alone, becomes a problem here.
+/// A socket whose bytes are counted. An answer of the HTTP library itself, a status alone, becomes a problem here.
 pub(super) struct Socket {
     stream: TcpStream,
-    /// What was read before the library took over, as far as it has not read it yet.
+    /// What was read before the library took over, and the library has not read yet.
     opening: Bytes,
     activity: Arc<Activity>,
-    /// A problem, as far as it is not written yet.
+    /// The part of a problem that is not written yet.
     refusal: Bytes,
 }
 
-/// The status of an answer of the HTTP library's own: to a head that it can't read, and without a body.
+/// The status of an answer that the HTTP library makes by itself: to a head that it can't read, and without a body.
 fn status_of_refusal(answer: &[u8]) -> Option<StatusCode> {
     const NO_BODY: &[u8] = b"content-length: 0\r\n";
     let status = answer.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
@@ -56,7 +56,7 @@ fn status_of_refusal(answer: &[u8]) -> Option<StatusCode> {
 }
 
 impl Socket {
-    /// That of this stream, of which these bytes are read already.
+    /// A socket for this stream, of which `opening` has already been read.
     pub(super) fn new(stream: TcpStream, opening: Bytes, activity: Arc<Activity>) -> Self {
         Self {
             stream,
@@ -66,7 +66,7 @@ impl Socket {
         }
     }
 
-    /// Takes over an answer of the HTTP library's own; returns whether it was one.
+    /// Replaces an answer that the HTTP library makes by itself; returns whether it was one.
     fn refuses(&mut self, answer: &[u8]) -> bool {
         if self.activity.requests.load(Ordering::Acquire) > 0 {
             return false;

@@ -1,4 +1,4 @@
-//! How long a connection may be in its phase.
+//! How long a connection may stay in its phase.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -12,17 +12,17 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::TimedOut;
 use super::activity::{Activity, Phase};
 
-/// So much of an answer has to be taken in each [`Times::unread`], in bytes, or all that is left of it.
+/// How many bytes of an answer have to be read in each [`Times::unread`], unless less remains.
 const UNREAD_BYTES_MIN: u64 = 32 << 10;
 
 /// How long connections may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// For the head of a request, from the first byte of it; of the first request from the beginning of the connection.
+    /// For the head of a request, from its first byte; for the first request, from when the connection was opened.
     pub head: Duration,
     /// Without a request.
     pub idle: Duration,
-    /// To take a part of an answer.
+    /// To read a part of an answer.
     pub unread: Duration,
 }
 
@@ -36,7 +36,7 @@ impl Default for Times {
     }
 }
 
-/// Since when a connection is in its phase, and the alarm for that it is for too long.
+/// When a connection entered its phase, and the timer for staying in it too long.
 pub(super) struct Watch {
     pub(super) activity: Arc<Activity>,
     times: Times,
@@ -48,7 +48,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// That of a new connection.
+    /// The watch over a new connection.
     pub(super) fn new(activity: Arc<Activity>, times: Times) -> Self {
         let since = Instant::now();
         Self {
@@ -62,7 +62,7 @@ impl Watch {
         }
     }
 
-    /// Until when the first head has to be there.
+    /// Until when the first head has to be complete.
     pub(super) fn head_until(&self) -> Instant {
         self.since + self.times.head
     }
@@ -89,13 +89,13 @@ impl Watch {
         }
     }
 
-    /// Waits for that the connection is too slow; to be asked each time that something has happened on it.
+    /// Ready when the connection is too slow; to be polled after each event on it.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<TimedOut> {
         loop {
             let Some(deadline) = self.deadline() else {
                 return Poll::Pending;
             };
-            // A later one is soon enough: it is looked at when the alarm ends.
+            // A later deadline can wait: it is checked when the timer fires.
             if deadline < self.alarm.deadline() {
                 self.alarm.as_mut().reset(deadline);
             }
@@ -107,7 +107,7 @@ impl Watch {
         }
     }
 
-    /// Watches over work on the connection until it ends.
+    /// Runs work on the connection until it ends, or the connection is too slow.
     pub(super) async fn over<T>(&mut self, work: impl Future<Output = T>) -> Result<T, TimedOut> {
         let mut work = pin!(work);
         poll_fn(|context| match work.as_mut().poll(context) {

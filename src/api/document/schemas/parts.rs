@@ -1,4 +1,4 @@
-//! What a schema is made of: finding and changing it, whatever kind of schema it is.
+//! Parts of schemas: finding and changing them, whatever the kind of schema.
 
 use serde_json::Value;
 use utoipa::openapi::RefOr;
@@ -35,7 +35,7 @@ pub(super) fn each(schema: &mut RefOr<Schema>, change: &mut dyn FnMut(&mut RefOr
     }
 }
 
-/// An object with fields that are known by name.
+/// The object, if its fields are known by name.
 pub(super) fn object(schema: &RefOr<Schema>) -> Option<&Object> {
     match schema {
         RefOr::T(Schema::Object(object)) if !object.properties.is_empty() => Some(object),
@@ -90,7 +90,7 @@ pub(super) fn is_nullable(schema: &RefOr<Schema>) -> bool {
     }
 }
 
-/// Makes of `T or null` the schema of `T`.
+/// Turns the schema of `T or null` into that of `T`.
 pub(super) fn drop_null(schema: &mut RefOr<Schema>) {
     match schema {
         RefOr::T(
@@ -115,7 +115,7 @@ pub(super) fn drop_null(schema: &mut RefOr<Schema>) {
     }
 }
 
-/// Makes of `T` the schema of `T or null`.
+/// Turns the schema of `T` into that of `T or null`.
 pub(super) fn with_null(mut schema: RefOr<Schema>) -> RefOr<Schema> {
     match &mut schema {
         RefOr::T(
