@@ -20,7 +20,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
             Command::Import(args) => return Ok(import::command(*args).await),
             Command::Reshard(args) => reshard::command(*args).await?,
             Command::Check(args) => {
-                return Ok(check::command(*args, setup::service, stop_signal()?).await);
+                return Ok(check::command(*args, setup::engine, stop_signal()?).await);
             }
             Command::Openapi => {
                 let document = document::text()?;

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::router::{Options, reserve, router};
 use crate::config::{ConfigError, ServeArgs};
-use crate::core::Service;
+use crate::core::Engine;
 use crate::core::jobs::JobKind;
 use crate::descriptors;
 use crate::domain::clock::Clock;
@@ -127,9 +127,9 @@ async fn serve_on(
     } else {
         Part::Serving
     };
-    let (service, mut loops) = begin(store, args, part).await?;
+    let (engine, mut loops) = begin(store, args, part).await?;
     if args.background {
-        loops.work(args, &service);
+        loops.work(args, &engine);
     }
     loops.fold(&metrics);
 
@@ -138,7 +138,7 @@ async fn serve_on(
     announce(bound, &options);
     let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
     let app = Arc::new(App {
-        service: Arc::clone(&service),
+        engine: Arc::clone(&engine),
         metrics: Some(metrics),
         is_open: options.is_open(),
         profile_rules: options.profile_rules.clone(),
@@ -168,7 +168,7 @@ async fn serve_on(
     closing.cancel();
     drain(serving).await;
     loops.end().await;
-    service.engine.withdraw().await;
+    engine.withdraw().await;
     ended.map_or(Ok(()), |task| Err(ServerError::Ended(task)))
 }
 
@@ -233,7 +233,7 @@ async fn begin(
     store: Store,
     args: &ServeArgs,
     part: Part,
-) -> Result<(Arc<Service>, Loops), ServerError> {
+) -> Result<(Arc<Engine>, Loops), ServerError> {
     let log = args.kafka()?.map(Settings::connect).transpose();
     let setup = Setup {
         log: log.map_err(ConfigError::Kafka)?,
@@ -241,11 +241,11 @@ async fn begin(
         sender: Sender::new(args.webhook_allow_private),
         queue_bounds: args.queue_bounds(),
     };
-    let service = setup.service(store, Clock::system());
-    first_contact(&service).await?;
+    let engine = setup.engine(store, Clock::system());
+    first_contact(&engine).await?;
     let mut loops = Loops::begin();
-    loops.repeat(JobKind::of_every_instance(), &service);
-    Ok((service, loops))
+    loops.repeat(JobKind::of_every_instance(), &engine);
+    Ok((engine, loops))
 }
 
 /// Does the background work until `stop` ends.
@@ -256,17 +256,17 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
         None => None,
     };
     let store = connect(&Address::parse(url), &args)?;
-    let (service, mut loops) = begin(store, &args, Part::Working).await?;
-    loops.repeat(JobKind::in_background(), &service);
-    loops.consume(&service);
+    let (engine, mut loops) = begin(store, &args, Part::Working).await?;
+    loops.repeat(JobKind::in_background(), &engine);
+    loops.consume(&engine);
     if let Some((listener, metrics)) = watched {
         loops.fold(&metrics);
-        tokio::spawn(tell_watchers(listener, &args, &service, metrics));
+        tokio::spawn(tell_watchers(listener, &args, &engine, metrics));
     }
     tracing::info!("doing the background work");
     stop.await;
     loops.end().await;
-    service.engine.withdraw().await;
+    engine.withdraw().await;
     Ok(())
 }
 
@@ -274,12 +274,12 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
 fn tell_watchers(
     listener: TcpListener,
     args: &ServeArgs,
-    service: &Arc<Service>,
+    engine: &Arc<Engine>,
     metrics: PrometheusHandle,
 ) -> impl Future<Output = ()> + Send + use<> {
     let limits = limits(args);
     let app = Arc::new(App {
-        service: Arc::clone(service),
+        engine: Arc::clone(engine),
         metrics: Some(metrics),
         is_open: false,
         profile_rules: Rules::default(),
@@ -321,29 +321,29 @@ impl Loops {
         self.running.spawn(task);
     }
 
-    fn repeat(&mut self, jobs: impl Iterator<Item = JobKind>, service: &Arc<Service>) {
+    fn repeat(&mut self, jobs: impl Iterator<Item = JobKind>, engine: &Arc<Engine>) {
         for job in jobs {
-            let service = Arc::clone(service);
+            let engine = Arc::clone(engine);
             self.spawn(job.name(), move |stop| {
-                worker::repeat(job, Arc::clone(&service), stop)
+                worker::repeat(job, Arc::clone(&engine), stop)
             });
         }
     }
 
     /// Does the background work that the settings leave to an instance that serves.
-    fn work(&mut self, args: &ServeArgs, service: &Arc<Service>) {
+    fn work(&mut self, args: &ServeArgs, engine: &Arc<Engine>) {
         let jobs = JobKind::in_background();
         let jobs = jobs.filter(|job| *job != JobKind::Queues || args.apply_queues);
-        self.repeat(jobs, service);
+        self.repeat(jobs, engine);
         if args.apply_queues {
-            self.consume(service);
+            self.consume(engine);
         }
     }
 
     /// Consumes a topic of Kafka, if one is the queue.
-    fn consume(&mut self, service: &Service) {
-        if let Some(log) = queue::of(&service.engine).log.clone() {
-            let engine = Arc::clone(&service.engine);
+    fn consume(&mut self, engine: &Arc<Engine>) {
+        if let Some(log) = queue::of(engine).log.clone() {
+            let engine = Arc::clone(engine);
             self.spawn("kafka", move |stop| {
                 Arc::clone(&log).consume(Arc::clone(&engine), stop)
             });
@@ -371,10 +371,10 @@ async fn start_embedded(args: &ServeArgs) -> Result<Option<EmbeddedServer>, Serv
 }
 
 /// Loads the scripts, the boards and the time, if Redis can be reached at once. Fails if waiting would not help.
-async fn first_contact(service: &Service) -> Result<(), StoreError> {
+async fn first_contact(engine: &Engine) -> Result<(), StoreError> {
     let mut last = None;
     let contact = async {
-        while let Err(error) = service.engine.store.prepare().await {
+        while let Err(error) = engine.store.prepare().await {
             if matches!(error, StoreError::Unusable(_)) {
                 return Err(error);
             }
@@ -382,7 +382,7 @@ async fn first_contact(service: &Service) -> Result<(), StoreError> {
             tokio::time::sleep(CONTACT_INTERVAL).await;
         }
         for job in JobKind::of_every_instance() {
-            if let Err(error) = worker::run(job, &service.engine).await {
+            if let Err(error) = worker::run(job, engine).await {
                 let job = job.name();
                 tracing::warn!(%error, job, "redis can't be worked with yet; trying on");
             }
@@ -392,7 +392,7 @@ async fn first_contact(service: &Service) -> Result<(), StoreError> {
     if let Ok(prepared) = tokio::time::timeout(FIRST_CONTACT_TIME_MAX, contact).await {
         return prepared;
     }
-    service.engine.store.check_protocol().await?;
+    engine.store.check_protocol().await?;
     let error = last.map(|error| error.to_string());
     tracing::warn!(error, "redis can't be reached; trying on");
     Ok(())

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::access::keyring::Keyring;
 use crate::access::stream_tokens::work::StreamSecret;
+use crate::core::Engine;
 use crate::core::hooks::Hooks;
 use crate::core::jobs::instances::Presence;
-use crate::core::{Engine, Service};
 use crate::domain::clock::Clock;
 use crate::domain::instance::Part;
 use crate::moderation::orders;
@@ -62,7 +62,7 @@ pub struct Setup {
 
 impl Setup {
     /// Creates the service; nothing is read or written yet.
-    pub fn service(self, store: Store, clock: Clock) -> Arc<Service> {
+    pub fn engine(self, store: Store, clock: Clock) -> Arc<Engine> {
         let mut engine = Engine::new(store, clock, &HOOKS);
         engine.presence = Presence::new(self.part);
         let states = &mut engine.states;
@@ -80,11 +80,11 @@ impl Setup {
         });
         // Operations.
         states.adopt(Warned::default());
-        Service::new(engine)
+        Arc::new(engine)
     }
 }
 
 /// A service with the usual settings.
-pub fn service(store: Store, clock: Clock) -> Arc<Service> {
-    Setup::default().service(store, clock)
+pub fn engine(store: Store, clock: Clock) -> Arc<Engine> {
+    Setup::default().engine(store, clock)
 }

@@ -16,7 +16,7 @@ use crate::core::hide::hidden::HiddenLists;
 use crate::core::jobs::{JobKind, clock};
 use crate::core::read::rollover::Rollover;
 use crate::core::write::left_behind::LeftBehind;
-use crate::core::{Engine, Error, Service};
+use crate::core::{Engine, Error};
 use crate::moderation::ended_hides::EndedHides;
 use crate::moderation::tasks::job::Tasks;
 use crate::moves::job::Moves;
@@ -87,10 +87,10 @@ async fn sleep(kind: JobKind, engine: &Engine, pause: Duration) {
 }
 
 /// Runs a job repeatedly until it is told to stop, less often while it fails.
-pub async fn repeat(kind: JobKind, service: Arc<Service>, cancelled: CancellationToken) {
+pub async fn repeat(kind: JobKind, engine: Arc<Engine>, cancelled: CancellationToken) {
     let mut pause = kind.interval();
     loop {
-        let run = Box::pin(run(kind, &service.engine));
+        let run = Box::pin(run(kind, &engine));
         match cancelled.run_until_cancelled(run).await {
             None => return,
             Some(Ok(())) => pause = kind.interval(),
@@ -103,7 +103,7 @@ pub async fn repeat(kind: JobKind, service: Arc<Service>, cancelled: Cancellatio
             }
         }
         let slept = cancelled
-            .run_until_cancelled(sleep(kind, &service.engine, pause))
+            .run_until_cancelled(sleep(kind, &engine, pause))
             .await;
         if slept.is_none() {
             return;

@@ -71,7 +71,7 @@ impl Gate {
         if let Some(caller) = self.configured(digest) {
             return Ok((caller, None));
         }
-        let engine = &self.app.service.engine;
+        let engine = &self.app.engine;
         if !players.is_empty() && sent.split('.').count() == 3 {
             let token = players.verify(sent, engine.clock.now())?;
             let known_by = KnownBy::Player(Arc::new(token.player));
@@ -108,7 +108,7 @@ impl Gate {
             let caller = caller.ok_or_else(unknown)?;
             return Ok(Holder { caller, key: None });
         };
-        let engine = &self.app.service.engine;
+        let engine = &self.app.engine;
         let (keyring, now) = (keyring::of(engine), engine.clock.now());
         let key = keyring.find_named(name, is_meant, now);
         let key = key.map_err(unfit_for_use)?;
@@ -121,7 +121,7 @@ impl Gate {
         if !sent.starts_with(SECRET_PREFIX) {
             return Err(unknown());
         }
-        let engine = &self.app.service.engine;
+        let engine = &self.app.engine;
         let key = keyring::of(engine).find(digest, engine.clock.now());
         key.map_err(unfit_for_use)
     }

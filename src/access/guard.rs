@@ -125,7 +125,7 @@ impl Gate {
     /// Checks that the board of the path exists. Invalid ids are refused by the route itself.
     async fn check_board(&self, parts: &mut Parts) -> Result<(), Problem> {
         if let Some(id) = board_of(parts) {
-            self.app.service.engine.live_board(&id).await?;
+            self.app.engine.live_board(&id).await?;
         }
         Ok(())
     }
@@ -135,7 +135,7 @@ impl Gate {
         let Some(id) = board_of(parts) else {
             return Err(problem);
         };
-        match self.app.service.engine.live_board(&id).await {
+        match self.app.engine.live_board(&id).await {
             Ok(live) if live.board.definition.public => {
                 let read = Scopes::from_iter([Scope::Read]);
                 Ok(Caller {

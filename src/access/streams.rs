@@ -48,7 +48,7 @@ impl Caller {
         if app.is_open {
             return Ok(());
         }
-        let now = app.service.engine.clock.now();
+        let now = app.engine.clock.now();
         if self.token.as_ref().is_some_and(|token| token.until <= now) {
             return Err(Problem::new(UNAUTHENTICATED, "the token has expired"));
         }
@@ -60,7 +60,7 @@ impl Caller {
             }
             KnownBy::Nothing | KnownBy::Configuration(_) | KnownBy::Player(_) => Ok(()),
             KnownBy::Key(name, digest) => {
-                let keyring = keyring::of(&app.service.engine);
+                let keyring = keyring::of(&app.engine);
                 let key = keyring.find_named(name, |own| own == digest, now);
                 let holder = Holder::of(key.map_err(unfit_for_use)?, *digest);
                 holder.caller.require(needs.scope)?;
@@ -120,7 +120,7 @@ impl Gate {
     /// The caller with a stream token, as long as the access that it was made with is valid.
     pub(super) async fn opened_by(&self, token: &str) -> Result<Caller, Problem> {
         let sent = SentToken::read(token).ok_or_else(invalid_stream_token)?;
-        let engine = &self.app.service.engine;
+        let engine = &self.app.engine;
         let mut tried = None;
         while let Some(secret) = stream_tokens::work::secret(engine, tried.as_deref()).await? {
             match self.opened_with(&sent, &secret) {
@@ -145,7 +145,7 @@ impl Gate {
             }
             Maker::Player(_) | Maker::Anybody => return Err(invalid_stream_token()),
         };
-        if said.expires_at <= self.app.service.engine.clock.now() {
+        if said.expires_at <= self.app.engine.clock.now() {
             return Err(Problem::new(UNAUTHENTICATED, "the token has expired"));
         }
         caller.require(Scope::Read)?;

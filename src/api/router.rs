@@ -63,7 +63,7 @@ impl Options {
 
 /// The routes on connections beyond the bound: monitoring gets true answers, everything else is to come back later.
 pub fn reserve(app: Arc<App>) -> Router {
-    let timeouts = app.service.engine.store.timeouts;
+    let timeouts = app.engine.store.timeouts;
     let refuse = || Problem::new(OVERLOADED, "there are too many connections; try again");
     Router::new()
         .route("/livez", get(health::livez))
@@ -83,7 +83,7 @@ pub fn router(app: Arc<App>, streams: Streams, options: &Options) -> Router {
         streams: Arc::new(streams),
     };
     let (table, _) = table::router(OpenApiRouter::new(), Some(&before)).split_for_parts();
-    let timeouts = app.service.engine.store.timeouts;
+    let timeouts = app.engine.store.timeouts;
     let called = table.clone().with_state(Arc::clone(&app));
     let embed = embed::router(Arc::clone(&app), called.clone(), &options.embed_origins);
     let console = Console::new(Arc::clone(&app), gate, called, options.is_local);

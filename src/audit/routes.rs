@@ -50,15 +50,15 @@ pub(crate) async fn carry_out(
     // The handler accounts for the memory of the body itself.
     let request = HttpRequest::from_parts(parts, Body::from(body.0));
     let carried_out = tokio::spawn(async move {
-        let service = &gate.app.service;
-        let line = work::begin_line(service, intent).await?;
+        let engine = &gate.app.engine;
+        let line = work::begin_line(engine, intent).await?;
         let answered = AssertUnwindSafe(route.run(request)).catch_unwind().await;
         let response = answered.unwrap_or_else(|panic| {
             let message = supervise::message_of(&*panic);
             Problem::internal(format!("a panic: {message}")).into_response()
         });
         let ended = ended(&response, &audit);
-        if let Err(error) = work::end_line(service, line, ended).await {
+        if let Err(error) = work::end_line(engine, line, ended).await {
             counter!("standings_audit_outcomes_lost_total").increment(1);
             throttle::say("the outcome of an audited request is lost", |more| {
                 tracing::error!(%error, more, "an outcome could not be written into the audit log");
@@ -229,7 +229,7 @@ pub async fn list(State(app): Shared, Query(params): Query<AuditParams>) -> Answ
         board: params.board.as_deref().map(board_id).transpose()?,
         member: params.member.as_deref().map(member_id).transpose()?,
     };
-    let found = work::lines(&app.service, &wanted, after, limit).await?;
+    let found = work::lines(&app.engine, &wanted, after, limit).await?;
     let (lines, next) = found.shown(AuditLine::from);
     Ok(JsonResponse(AuditLog { lines, next }))
 }

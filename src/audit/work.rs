@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::model::{Intent, Outcome, Pseudonyms, boards_of, members_of};
 use super::store::{self, Line, LineId, Wanted};
-use crate::core::{Error, Service};
+use crate::core::{Engine, Error};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
 
@@ -34,8 +34,8 @@ pub struct OpenLine {
 }
 
 /// Records that a request is about to be carried out. If this fails, the request must be refused.
-pub async fn begin_line(service: &Service, request: Request) -> Result<OpenLine, Error> {
-    let store = &service.engine.store;
+pub async fn begin_line(engine: &Engine, request: Request) -> Result<OpenLine, Error> {
+    let store = &engine.store;
     let mut intent = request.intent;
     let mut members = members_of([&intent.query, &intent.body]);
     let of_path = [&request.member, &request.player].into_iter().flatten();
@@ -56,7 +56,7 @@ pub async fn begin_line(service: &Service, request: Request) -> Result<OpenLine,
     let mut boards: BTreeSet<String> = boards_of(&intent.body).into_iter().collect();
     boards.extend(request.board.map(|board| board.to_string()));
     intent = Intent {
-        at: Some(service.engine.clock.now()),
+        at: Some(engine.clock.now()),
         boards: boards.into_iter().collect(),
         members: named,
         path: pseudonyms.redact(intent.path),
@@ -69,21 +69,21 @@ pub async fn begin_line(service: &Service, request: Request) -> Result<OpenLine,
 }
 
 /// Records the outcome of the request.
-pub async fn end_line(service: &Service, line: OpenLine, outcome: Outcome) -> Result<(), Error> {
+pub async fn end_line(engine: &Engine, line: OpenLine, outcome: Outcome) -> Result<(), Error> {
     let OpenLine { id, pseudonyms } = line;
     let outcome = Outcome {
-        at: Some(service.engine.clock.now()),
+        at: Some(engine.clock.now()),
         before: pseudonyms.redact(outcome.before),
         after: pseudonyms.redact(outcome.after),
         ..outcome
     };
-    Ok(store::end_line(&service.engine.store, id, &outcome).await?)
+    Ok(store::end_line(&engine.store, id, &outcome).await?)
 }
 
 /// Up to `count` lines, newest first, before a given one. There may be fewer even if more follow: one request reads a
 /// bounded part of the log.
 pub async fn lines(
-    service: &Service,
+    engine: &Engine,
     wanted: &Wanted,
     before: Option<LineId>,
     count: usize,
@@ -94,7 +94,7 @@ pub async fn lines(
     };
     let mut bytes = 0;
     for _ in 0..CALLS_MAX {
-        let part = store::lines(&service.engine.store, wanted, found.next).await?;
+        let part = store::lines(&engine.store, wanted, found.next).await?;
         for line in part.items {
             if found.items.len() == count || bytes > READ_BYTES_MAX {
                 found.next = found.items.last().map(|line| line.id);

@@ -257,10 +257,10 @@ async fn change(
         drop_windows: params.windows()?,
     };
     if params.dry_run == Some(true) {
-        let preview = work::preview(&app.service, id, &draft, &terms).await?;
+        let preview = work::preview(&app.engine, id, &draft, &terms).await?;
         return Ok(JsonResponse(ChangedBoard::from(preview)).into_response());
     }
-    let (board, before) = work::define(&app.service, id, &draft, &terms).await?;
+    let (board, before) = work::define(&app.engine, id, &draft, &terms).await?;
     let status = match before {
         Some(_) => StatusCode::OK,
         None => StatusCode::CREATED,
@@ -277,7 +277,7 @@ async fn change(
     responses((status = 200, description = "The definition", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))))
 )]
 pub async fn get(State(app): Shared, board: BoardId) -> Result<Response, Problem> {
-    let board = app.service.engine.board(&board).await?;
+    let board = app.engine.board(&board).await?;
     Ok((etag(&board), JsonResponse(BoardBody::from(board))).into_response())
 }
 
@@ -289,7 +289,7 @@ pub async fn get(State(app): Shared, board: BoardId) -> Result<Response, Problem
 )]
 pub async fn list(State(app): Shared, Query(params): Query<ListParams>) -> Answer<BoardList> {
     let (after, limit) = params.part(BoardId::parse)?;
-    let listed = work::list(&app.service, after.as_ref(), limit, params.tag.as_deref()).await?;
+    let listed = work::list(&app.engine, after.as_ref(), limit, params.tag.as_deref()).await?;
     let unreadable = listed.unreadable.into_iter();
     Ok(JsonResponse(BoardList {
         boards: listed.boards.into_iter().map(BoardBody::from).collect(),
@@ -321,7 +321,7 @@ pub async fn delete(
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
     let precondition = precondition(&headers)?;
-    let before = work::delete(&app.service, &board, &precondition).await?;
+    let before = work::delete(&app.engine, &board, &precondition).await?;
     audit.before(&BoardBody::from(before));
     Ok(StatusCode::NO_CONTENT)
 }

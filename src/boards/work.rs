@@ -11,7 +11,7 @@ use super::preview::{self, FieldChange};
 use crate::core::attempts::until_unchanged;
 use crate::core::board::store::boards::{self, Defined, StoredBoard};
 use crate::core::board::store::moving;
-use crate::core::{Error, Outdated, Service};
+use crate::core::{Engine, Error, Outdated};
 use crate::domain::board::{Board, Definition, FieldError};
 use crate::domain::ids::BoardId;
 use crate::domain::part::Part;
@@ -79,19 +79,19 @@ impl Precondition {
 
 /// The boards, with this tag if one is given, among the next `count` after `after`, in the order of ids.
 pub async fn list(
-    service: &Service,
+    engine: &Engine,
     after: Option<&BoardId>,
     count: usize,
     tag: Option<&str>,
 ) -> Result<Listed, Error> {
-    let ids = boards::ids(&service.engine.store, after, count + 1).await?;
+    let ids = boards::ids(&engine.store, after, count + 1).await?;
     let Part { items, next } = Part::split(ids, count, BoardId::clone);
     let mut listed = Listed {
         next,
         ..Listed::default()
     };
     let read: Vec<_> = stream::iter(items)
-        .map(async |id| (service.engine.board(&id).await, id))
+        .map(async |id| (engine.board(&id).await, id))
         .buffered(LOADS_MAX)
         .collect()
         .await;
@@ -111,15 +111,15 @@ pub async fn list(
 
 /// Creates or changes a board. Returns it and the former board, if any. If the definition is unchanged, so is the board.
 pub async fn define(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     draft: &Draft,
     terms: &Terms,
 ) -> Result<(Arc<Board>, Option<Arc<Board>>), Error> {
-    let (engine, store) = (&service.engine, &service.engine.store);
+    let (engine, store) = (engine, &engine.store);
     let (board, before, stored) = until_unchanged(async || {
         let drops = engine.boards.drops();
-        let change = propose(service, id, draft, terms).await?;
+        let change = propose(engine, id, draft, terms).await?;
         let is_new = change.stored.is_none();
         let before = change.seen().cloned();
         if let Some(board) = change.unchanged() {
@@ -170,22 +170,22 @@ pub async fn define(
 
 /// What [`define`] would do, with the same checks, without changing anything.
 pub async fn preview(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     draft: &Draft,
     terms: &Terms,
 ) -> Result<Preview, Error> {
     until_unchanged(async || {
-        let change = propose(service, id, draft, terms).await?;
+        let change = propose(engine, id, draft, terms).await?;
         if let (Some(board), None) = (change.seen(), change.unchanged()) {
-            let store = &service.engine.store;
+            let store = &engine.store;
             match boards::may_define(store, board, change.unused_since).await? {
                 Defined::Stored => {}
                 Defined::Used => return Err(change.refusal),
                 Defined::Changed => return Err(Error::Again(Outdated::Board)),
             }
         }
-        let now = service.engine.clock.now();
+        let now = engine.clock.now();
         let board = change.board(0, now);
         let before = change.seen().map(|board| &board.definition);
         Ok(Preview {
@@ -200,12 +200,12 @@ pub async fn preview(
 
 /// Determines how a request changes the stored board.
 async fn propose(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     draft: &Draft,
     terms: &Terms,
 ) -> Result<Change, Error> {
-    let stored = service.engine.load_placed(id).await?;
+    let stored = engine.load_placed(id).await?;
     let seen = stored.as_ref().map(as_far_as_read);
     terms.precondition.check(seen)?;
     if !matches!(draft, Draft::Whole(_)) {
@@ -225,7 +225,7 @@ async fn propose(
             return Err(in_use("/league", detail));
         }
         check_shards(board, &definition, draft)?;
-        check_final(service, board, &definition).await?;
+        check_final(engine, board, &definition).await?;
     }
     require_format(stored.as_ref())?;
     let (unused_since, refusal) = match &stored {
@@ -244,11 +244,7 @@ async fn propose(
 }
 
 /// Checks that a change does not affect final periods.
-async fn check_final(
-    service: &Service,
-    board: &Board,
-    definition: &Definition,
-) -> Result<(), Error> {
+async fn check_final(engine: &Engine, board: &Board, definition: &Definition) -> Result<(), Error> {
     let Some(until) = board.closings.until else {
         return Ok(());
     };
@@ -267,7 +263,7 @@ async fn check_final(
         Window::Period(unit) if !definition.windows.contains(window) => Some(*unit),
         Window::Period(_) | Window::Rolling { .. } => None,
     });
-    for unit in closings::work::final_units(&service.engine, board, removed).await? {
+    for unit in closings::work::final_units(engine, board, removed).await? {
         let detail = format!("`{unit}` has final periods, and can't be removed");
         errors.push(FieldError::new("/windows", detail));
     }
@@ -280,11 +276,11 @@ async fn check_final(
 
 /// Deletes a board, and returns it. Its data is unreachable from then on, and is unlinked in the background.
 pub async fn delete(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     precondition: &Precondition,
 ) -> Result<Arc<Board>, Error> {
-    let (engine, store) = (&service.engine, &service.engine.store);
+    let (engine, store) = (engine, &engine.store);
     until_unchanged(async || {
         let drops = engine.boards.drops();
         let stored = boards::load(store, id).await?;

@@ -42,7 +42,7 @@ use futures::FutureExt;
 
 pub use self::report::{Finding, Place, Report};
 use self::store::Manner;
-use crate::core::{Error, Service};
+use crate::core::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::clock::Clock;
 use crate::domain::ids::BoardId;
@@ -78,14 +78,14 @@ const SHARED: [(&str, &str); 21] = [
 
 /// Looks for contradictions in one board, or all, and with `mends` repairs what follows from other data. The notes also say
 /// what needs attention in Redis itself.
-pub async fn run(service: &Service, only: Option<&BoardId>, mends: bool) -> Result<Report, Error> {
+pub async fn run(engine: &Engine, only: Option<&BoardId>, mends: bool) -> Result<Report, Error> {
     let mut check = Check {
-        store: &service.engine.store,
-        clock: &service.engine.clock,
+        store: &engine.store,
+        clock: &engine.clock,
         mends,
         report: Report::default(),
     };
-    for warning in warnings::store::current(&service.engine.store).await {
+    for warning in warnings::store::current(&engine.store).await {
         check.report.note(warning);
     }
     check.run(only).boxed().await?;

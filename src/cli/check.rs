@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::args::RedisArgs;
 use super::{Failure, tell};
 use crate::check::{self, Report};
-use crate::core::Service;
+use crate::core::Engine;
 use crate::core::jobs::clock;
 use crate::domain::clock::Clock;
 use crate::domain::ids::BoardId;
@@ -51,15 +51,15 @@ pub struct CheckArgs {
 }
 
 /// Creates a service.
-pub type MakeService = fn(Store, Clock) -> Arc<Service>;
+pub type MakeEngine = fn(Store, Clock) -> Arc<Engine>;
 
 /// Runs the command, until `stop` ends at the latest.
 pub async fn command(
     args: CheckArgs,
-    service: MakeService,
+    make_engine: MakeEngine,
     stop: impl Future<Output = ()>,
 ) -> ExitCode {
-    let checked = run(&args, service, stop).await;
+    let checked = run(&args, make_engine, stop).await;
     let printed = checked.and_then(|report| {
         let printed = print(&report, args.json, io::stdout().lock());
         printed.map_err(|error| format!("the report can't be written: {error}"))?;
@@ -77,7 +77,7 @@ pub async fn command(
 
 async fn run(
     args: &CheckArgs,
-    service: MakeService,
+    make_engine: MakeEngine,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, Failure> {
     let mut stop = std::pin::pin!(stop);
@@ -86,7 +86,7 @@ async fn run(
         () = &mut stop => return Err("stopped before it had ended".into()),
     };
     let checked = tokio::select! {
-        checked = check(&address, args, service) => checked,
+        checked = check(&address, args, make_engine) => checked,
         () = &mut stop => Err("stopped before it had ended".into()),
     };
     if let Some(server) = embedded {
@@ -112,21 +112,21 @@ async fn open(redis: &RedisArgs) -> Result<(Address, Option<EmbeddedServer>), Fa
 async fn check(
     address: &Address,
     args: &CheckArgs,
-    service: MakeService,
+    make_engine: MakeEngine,
 ) -> Result<Report, Failure> {
-    let service = service(
+    let engine = make_engine(
         Store::connect(address, TimeoutFactor::default())?,
         Clock::system(),
     );
     let begun = Instant::now();
-    while let Err(error) = service.engine.store.prepare().await {
+    while let Err(error) = engine.store.prepare().await {
         if begun.elapsed() > CONTACT_TIME_MAX {
             return Err(error.into());
         }
         tokio::time::sleep(CONTACT_INTERVAL).await;
     }
-    clock::follow(&service.engine).await?;
-    Ok(check::run(&service, args.board.as_ref(), args.repair).await?)
+    clock::follow(&engine).await?;
+    Ok(check::run(&engine, args.board.as_ref(), args.repair).await?)
 }
 
 fn print(report: &Report, is_json: bool, mut out: impl Write) -> io::Result<()> {

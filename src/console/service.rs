@@ -70,7 +70,7 @@ pub(super) async fn show(viewer: Viewer) -> Answer {
     };
     html(&ServicePage {
         frame,
-        now: viewer.console.app.service.engine.clock.now(),
+        now: viewer.console.app.engine.clock.now(),
         version: VERSION,
         ready: viewer.ready().await,
         overview,

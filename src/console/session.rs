@@ -105,7 +105,7 @@ impl Visitor {
             return Ok(Holder::anybody());
         }
         let id = self.session.as_ref().ok_or_else(nobody)?;
-        let session = sessions::work::find(&app.service, id).await?;
+        let session = sessions::work::find(&app.engine, id).await?;
         gate.holder(id, &session.ok_or_else(nobody)?)
     }
 
@@ -114,7 +114,7 @@ impl Visitor {
         let Console { app, gate, .. } = &*self.console;
         let id = new_id()?;
         let (session, begun_by) = gate.begin_session(&id, key)?;
-        sessions::work::begin(&app.service, &id, &session, &begun_by).await?;
+        sessions::work::begin(&app.engine, &id, &session, &begun_by).await?;
         self.end_session().await?;
         self.cookie(Cookie::Session, &id)
     }
@@ -127,7 +127,7 @@ impl Visitor {
 
     async fn end_session(&self) -> Result<(), Problem> {
         if let Some(id) = &self.session {
-            sessions::work::end(&self.console.app.service, id).await?;
+            sessions::work::end(&self.console.app.engine, id).await?;
         }
         Ok(())
     }

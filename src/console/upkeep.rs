@@ -90,7 +90,7 @@ pub(super) async fn close(viewer: Viewer, Path(board): Path<String>, form: Form)
     let closed = async {
         let closes_at = match form.field("step") {
             "now" => {
-                let clock = &viewer.console.app.service.engine.clock;
+                let clock = &viewer.console.app.engine.clock;
                 Some(clock.now().to_rfc3339_seconds())
             }
             "never" => None,

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use metrics::{Counter, counter};
+
 pub use super::board::live::{LiveBoard, LiveShard};
 pub use super::error::{Error, Outdated};
 
@@ -14,7 +16,29 @@ use crate::redis::Store;
 /// How many attempts a call makes: it is repeated if the definition has changed, or a rolling standing was not complete.
 pub const ATTEMPTS_MAX: usize = 8;
 
-/// The machinery of one instance.
+/// How many events there were, by outcome.
+#[derive(Debug)]
+pub(crate) struct EventCounts {
+    pub(crate) queued: Counter,
+    pub(crate) taken: Counter,
+    pub(crate) duplicate: Counter,
+    pub(crate) rejected: Counter,
+}
+
+impl EventCounts {
+    /// The counters of the current metrics recorder.
+    fn new() -> Self {
+        let of = |status| counter!("standings_events_total", "status" => status);
+        Self {
+            queued: of("queued"),
+            taken: of("taken"),
+            duplicate: of("duplicate"),
+            rejected: of("rejected"),
+        }
+    }
+}
+
+/// One instance: what handlers of routes and background jobs work with. Shared behind an [`Arc`].
 #[derive(Debug)]
 pub struct Engine {
     /// Redis.
@@ -35,6 +59,7 @@ pub struct Engine {
     /// Held while a request makes a digest: one at a time.
     pub(crate) digesting: tokio::sync::Mutex<()>,
     pub(crate) left_behind: super::write::left_behind::Homes,
+    pub(crate) event_counts: EventCounts,
     /// What this instance announces of itself.
     pub presence: super::jobs::instances::Presence,
 }
@@ -54,6 +79,7 @@ impl Engine {
             closings: super::jobs::schedule::Schedule::default(),
             digesting: tokio::sync::Mutex::default(),
             left_behind: super::write::left_behind::Homes::default(),
+            event_counts: EventCounts::new(),
             presence: super::jobs::instances::Presence::default(),
         }
     }

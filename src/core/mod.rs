@@ -28,11 +28,9 @@ pub mod hide;
 pub mod hooks;
 pub mod jobs;
 pub mod read;
-pub mod service;
 pub mod states;
 pub mod write;
 
 pub use self::board::live::{LiveBoard, LiveShard};
 pub use self::engine::{ATTEMPTS_MAX, Engine};
 pub use self::error::{Error, Outdated};
-pub use self::service::Service;

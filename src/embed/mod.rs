@@ -164,7 +164,7 @@ impl Embed {
         let size = bounded("size", params.size, SIZE, 1, SIZE_MAX)?.to_string();
         // The response must not show whether a board exists that is not public.
         let unknown = || Problem::new(BOARD_NOT_FOUND, "no public board has this id");
-        let live = match self.app.service.engine.live_board(&id).await {
+        let live = match self.app.engine.live_board(&id).await {
             Ok(live) if live.board.definition.public => live,
             Ok(_) | Err(Error::BoardNotFound(_)) => return Err(unknown()),
             Err(error) => return Err(error.into()),

@@ -337,11 +337,11 @@ pub async fn post_one(
             let is_batch = problem.kind == VALIDATION_FAILED && body.is_array();
             if is_batch { one_event_only() } else { problem }
         })?;
-        caller.send(event.check(Some(&board), key, app.service.engine.clock.arrival())?)
+        caller.send(event.check(Some(&board), key, app.engine.clock.arrival())?)
     };
     let events = Arc::from([read()?]);
     let options = headers.options(&caller, params.detail()?, true);
-    let received = work::submit_one(&app.service, &events, options).await?;
+    let received = work::submit_one(&app.engine, &events, options).await?;
     let answer = Written::new(&EventResult::new(&events[0], &received))?;
     Ok(match &received {
         Received::Taken(submitted) => {
@@ -400,7 +400,7 @@ pub async fn post_many(
             let event = parse_json::<EventBody<'_>>(raw.get().as_bytes())?;
             let key = key.filter(|_| event.id.is_none());
             let id = key.map(|key| format!("{key}/{index}"));
-            let event = event.check(None, id.as_deref(), app.service.engine.clock.arrival())?;
+            let event = event.check(None, id.as_deref(), app.engine.clock.arrival())?;
             caller.require_board(Some(&event.board))?;
             sound.push(caller.send(event)?);
             Ok(())
@@ -414,7 +414,7 @@ pub async fn post_many(
     let taken = app.memory.for_batch(&by, events.len(), (detail, data));
     let taken = taken.await?;
     let options = headers.options(&caller, detail, false);
-    let results = work::submit(&app.service, &sound, options).await;
+    let results = work::submit(&app.engine, &sound, options).await;
     let is_queued = |result: &Result<_, _>| matches!(result, Ok(Received::Queued(_)));
     let applied = preference(options.prefers_async && results.iter().any(is_queued));
     // A fault shared by several events is logged once.

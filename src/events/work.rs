@@ -7,7 +7,7 @@ use futures::FutureExt;
 
 pub use crate::core::write::events::{BATCH_MAX, Incoming, RemainingQuota, Report, Submitted};
 use crate::core::write::submission::Budget;
-use crate::core::{Error, Service};
+use crate::core::{Engine, Error};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::queued::QueuedEvent;
 use crate::queue::putting;
@@ -38,17 +38,17 @@ type Results = Vec<(usize, Result<Received, Error>)>;
 
 /// Takes the event of a request for one.
 pub async fn submit_one(
-    service: &Service,
+    engine: &Engine,
     request: &Arc<[Incoming]>,
     options: SubmitOptions<'_>,
 ) -> Result<Received, Error> {
-    let results = submit_to(service, &request[0].board, request, vec![0], options);
+    let results = submit_to(engine, &request[0].board, request, vec![0], options);
     results.await.remove(0).1
 }
 
 /// Takes the events of one request; returns results in the same order.
 pub async fn submit(
-    service: &Service,
+    engine: &Engine,
     request: &Arc<[Incoming]>,
     options: SubmitOptions<'_>,
 ) -> Vec<Result<Received, Error>> {
@@ -57,8 +57,7 @@ pub async fn submit(
         by_board.entry(&incoming.board).or_default().push(index);
     }
     let boards = by_board.into_iter();
-    let boards =
-        boards.map(|(board, indexes)| submit_to(service, board, request, indexes, options));
+    let boards = boards.map(|(board, indexes)| submit_to(engine, board, request, indexes, options));
     let mut results: Vec<_> = request.iter().map(|_| None).collect();
     for (index, result) in join_all(boards).await.into_iter().flatten() {
         results[index] = Some(result);
@@ -68,44 +67,42 @@ pub async fn submit(
 
 /// Takes the events with these indexes, which are all for one board.
 async fn submit_to(
-    service: &Service,
+    engine: &Engine,
     board: &BoardId,
     request: &Arc<[Incoming]>,
     mut indexes: Vec<usize>,
     options: SubmitOptions<'_>,
 ) -> Results {
-    let live = match service.engine.live_board(board).await {
+    let live = match engine.live_board(board).await {
         Ok(live) => live,
         Err(error) => {
             let failed = indexes.into_iter();
             let failed = failed.map(|index| (index, Err(error.clone())));
-            return counted(service, failed.collect());
+            return counted(engine, failed.collect());
         }
     };
     let mut results = Vec::with_capacity(indexes.len());
     if live.board.queues(options.prefers_async) {
         let player = options.player;
-        let queued = putting::queue_events(&service.engine, live, request, indexes, player);
+        let queued = putting::queue_events(engine, live, request, indexes, player);
         let batch = queued.boxed().await;
         let ended = batch.ended.into_iter();
         results.extend(ended.map(|(index, result)| (index, result.map(Received::Queued))));
         indexes = batch.left;
     }
     if !indexes.is_empty() {
-        let budget = Budget::of_request(&service.engine);
-        let submitted = service
-            .engine
-            .submit(board, request, indexes, options.report, budget);
+        let budget = Budget::of_request(engine);
+        let submitted = engine.submit(board, request, indexes, options.report, budget);
         let submitted = submitted.boxed().await.into_iter();
         results.extend(submitted.map(|(index, result)| (index, result.map(Received::Taken))));
     }
-    counted(service, results)
+    counted(engine, results)
 }
 
 /// Counts results in the metrics, and returns them.
-fn counted(service: &Service, results: Results) -> Results {
+fn counted(engine: &Engine, results: Results) -> Results {
     for (_, result) in &results {
-        let counters = &service.events;
+        let counters = &engine.event_counts;
         let counter = match result {
             Ok(Received::Queued(_)) => &counters.queued,
             Ok(Received::Taken(submitted)) if submitted.is_duplicate => &counters.duplicate,

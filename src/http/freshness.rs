@@ -58,7 +58,7 @@ where
     let Some(as_of) = as_of else {
         return Ok(value);
     };
-    let max = app.service.engine.store.max_staleness().unwrap_or_default();
+    let max = app.engine.store.max_staleness().unwrap_or_default();
     if let Some(ms) = staleness_ms(as_of.elapsed(), max) {
         let headers = value.headers_mut();
         headers.insert(MAX_STALENESS_MS, HeaderValue::from(ms));

@@ -48,13 +48,13 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::memory::Memory;
-use crate::core::Service;
+use crate::core::Engine;
 use crate::domain::profile::Rules;
 
 /// What handlers work with.
 pub struct App {
-    /// The use cases.
-    pub service: Arc<Service>,
+    /// Boards, Redis, the clock: what the work is done with.
+    pub engine: Arc<Engine>,
     /// What `/metrics` shows; `None` if no recorder is installed.
     pub metrics: Option<PrometheusHandle>,
     /// Whether no API keys are configured.

@@ -176,7 +176,7 @@ pub async fn put(
     audit: Audit,
     Json(grant, _): Json<Grant>,
 ) -> Result<(StatusCode, JsonResponse<KeyWithSecret>), Problem> {
-    let (made, secret) = work::create(&app.service, &name, grant).await?;
+    let (made, secret) = work::create(&app.engine, &name, grant).await?;
     audit.after(&AuditedKey::from(&made.key));
     Ok((StatusCode::CREATED, with_secret(&app, made, secret)))
 }
@@ -200,7 +200,7 @@ pub async fn rotate(
     if grace > GRACE_MAX {
         return Err(Problem::invalid_field("/grace", "must be at most 30d"));
     }
-    let (before, after, secret) = work::rotate(&app.service, &name, grace).await?;
+    let (before, after, secret) = work::rotate(&app.engine, &name, grace).await?;
     audit.before(&AuditedKey::from(&before));
     audit.after(&AuditedKey::from(&after.key));
     Ok(with_secret(&app, after, secret))
@@ -214,7 +214,7 @@ pub async fn rotate(
 )]
 pub async fn list(State(app): Shared, Query(params): Query<PartParams>) -> Answer<KeyList> {
     let (after, limit) = params.part(KeyName::parse)?;
-    let listed = work::list(&app.service, after.as_ref(), limit).await?;
+    let listed = work::list(&app.engine, after.as_ref(), limit).await?;
     let (keys, next) = listed.shown(KeyBody::from);
     Ok(JsonResponse(KeyList { keys, next }))
 }
@@ -225,7 +225,7 @@ pub async fn list(State(app): Shared, Query(params): Query<PartParams>) -> Answe
     responses((status = 200, description = "The API key, without its secret", body = KeyBody))
 )]
 pub async fn get(State(app): Shared, name: KeyName) -> Answer<KeyBody> {
-    let key = work::find(&app.service, &name).await?;
+    let key = work::find(&app.engine, &name).await?;
     Ok(JsonResponse(key.into()))
 }
 
@@ -248,7 +248,7 @@ pub async fn delete(
     audit: Audit,
 ) -> Result<Response, Problem> {
     let with_webhooks = matches!(with, Some(Belongings::Webhooks));
-    let gone = work::delete(&app.service, &name, with_webhooks);
+    let gone = work::delete(&app.engine, &name, with_webhooks);
     let DeletedKey { key, deleted, left } = gone.await?;
     let body = KeyDeletion {
         webhooks_deleted: names(deleted),

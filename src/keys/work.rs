@@ -2,7 +2,7 @@
 
 use crate::access::keyring::store::{API_KEYS_MAX, ApiKey, Previous};
 use crate::access::keyring::{self, SECRET_PREFIX};
-use crate::core::{ATTEMPTS_MAX, Error, Service};
+use crate::core::{ATTEMPTS_MAX, Engine, Error};
 use crate::domain::access::{Grant, KeyName};
 use crate::domain::part::Part;
 use crate::domain::problems::Problem;
@@ -42,11 +42,11 @@ pub struct DeletedKey {
 
 /// Creates an API key; returns its secret, which can't be read again.
 pub async fn create(
-    service: &Service,
+    engine: &Engine,
     name: &KeyName,
     grant: Grant,
 ) -> Result<(FoundKey, String), Error> {
-    let now = service.engine.clock.now();
+    let now = engine.clock.now();
     Problem::require_none(grant.check(now))?;
     let secret = random::hexadecimal::<SECRET_BYTES>(SECRET_PREFIX)?;
     let key = ApiKey {
@@ -57,8 +57,8 @@ pub async fn create(
     };
     // A former key of this name may have left some. They are read first: once the key is created, its secret must not be
     // lost.
-    let webhooks = webhooks::work::of_keys(service).await?.remove(name);
-    if !change(service, name, None, Some(&key)).await? {
+    let webhooks = webhooks::work::of_keys(engine).await?.remove(name);
+    if !change(engine, name, None, Some(&key)).await? {
         return Err(Problem::key_exists(name).into());
     }
     let found = FoundKey {
@@ -73,15 +73,15 @@ pub async fn create(
 /// Gives an API key another secret. Returns the key before and after, and the secret. The former secret stays valid for
 /// `grace`.
 pub async fn rotate(
-    service: &Service,
+    engine: &Engine,
     name: &KeyName,
     grace: Span,
 ) -> Result<(ApiKey, FoundKey, String), Error> {
     let secret = random::hexadecimal::<SECRET_BYTES>(SECRET_PREFIX)?;
     for _ in 0..ATTEMPTS_MAX {
-        let stored = stored(service, name).await?;
+        let stored = stored(engine, name).await?;
         let before = stored.read()?;
-        let until = service.engine.clock.now().saturating_add(grace);
+        let until = engine.clock.now().saturating_add(grace);
         let key = ApiKey {
             digest: Digest::of(&secret),
             previous: (grace.ms() > 0).then_some(Previous {
@@ -90,8 +90,8 @@ pub async fn rotate(
             }),
             ..before.clone()
         };
-        if change(service, name, Some(&stored), Some(&key)).await? {
-            let found = found(service, vec![(name.clone(), key)]).await?.pop();
+        if change(engine, name, Some(&stored), Some(&key)).await? {
+            let found = found(engine, vec![(name.clone(), key)]).await?.pop();
             return Ok((before, found.ok_or_else(Error::busy)?, secret));
         }
     }
@@ -100,19 +100,19 @@ pub async fn rotate(
 
 /// Deletes an API key, optionally with its webhooks. Within a second no instance accepts it any more.
 pub async fn delete(
-    service: &Service,
+    engine: &Engine,
     name: &KeyName,
     with_webhooks: bool,
 ) -> Result<DeletedKey, Error> {
     let mut deleted = Vec::new();
     for _ in 0..ATTEMPTS_MAX {
-        let stored = stored(service, name).await?;
+        let stored = stored(engine, name).await?;
         // Webhooks first: if the service crashes meanwhile, the key is still there to be deleted again.
         if with_webhooks {
-            deleted.extend(webhooks::work::delete_of(service, name).await?);
+            deleted.extend(webhooks::work::delete_of(engine, name).await?);
         }
-        let left = webhooks::work::of_keys(service).await?.remove(name);
-        if change(service, name, Some(&stored), None).await? {
+        let left = webhooks::work::of_keys(engine).await?.remove(name);
+        if change(engine, name, Some(&stored), None).await? {
             return Ok(DeletedKey {
                 key: stored.read().ok(),
                 deleted,
@@ -124,40 +124,40 @@ pub async fn delete(
 }
 
 /// An API key.
-pub async fn find(service: &Service, name: &KeyName) -> Result<FoundKey, Error> {
-    let key = stored(service, name).await?.read()?;
-    let found = found(service, vec![(name.clone(), key)]).await?.pop();
+pub async fn find(engine: &Engine, name: &KeyName) -> Result<FoundKey, Error> {
+    let key = stored(engine, name).await?.read()?;
+    let found = found(engine, vec![(name.clone(), key)]).await?.pop();
     found.ok_or_else(Error::busy)
 }
 
 /// Up to `count` API keys after `after`, sorted by name. Those that can't be read are skipped and logged.
 pub async fn list(
-    service: &Service,
+    engine: &Engine,
     after: Option<&KeyName>,
     count: usize,
 ) -> Result<Part<FoundKey, KeyName>, Error> {
-    let names = keyring::store::names(&service.engine.store, after, count + 1).await?;
+    let names = keyring::store::names(&engine.store, after, count + 1).await?;
     let Part { items, next } = Part::split(names, count, KeyName::clone);
-    let stored = keyring::store::load(&service.engine.store, &items).await?;
+    let stored = keyring::store::load(&engine.store, &items).await?;
     let keys = items.into_iter().zip(stored);
     let keys = keys.filter_map(|(name, stored)| Some((name, stored?.read().ok()?)));
-    let items = found(service, keys.collect()).await?;
+    let items = found(engine, keys.collect()).await?;
     Ok(Part { items, next })
 }
 
-async fn stored(service: &Service, name: &KeyName) -> Result<Stored<ApiKey>, Error> {
-    let (store, names) = (&service.engine.store, std::slice::from_ref(name));
+async fn stored(engine: &Engine, name: &KeyName) -> Result<Stored<ApiKey>, Error> {
+    let (store, names) = (&engine.store, std::slice::from_ref(name));
     let stored = keyring::store::load(store, names).await?.pop().flatten();
     stored.ok_or_else(|| Problem::key_not_found(name).into())
 }
 
 /// Adds when keys were last used, and their webhooks.
-async fn found(service: &Service, keys: Vec<(KeyName, ApiKey)>) -> Result<Vec<FoundKey>, Error> {
+async fn found(engine: &Engine, keys: Vec<(KeyName, ApiKey)>) -> Result<Vec<FoundKey>, Error> {
     let names: Vec<_> = keys.iter().map(|(name, _)| name.clone()).collect();
-    let noted = keyring::store::last_uses(&service.engine.store, &names).await?;
-    let mut webhooks = webhooks::work::of_keys(service).await?;
+    let noted = keyring::store::last_uses(&engine.store, &names).await?;
+    let mut webhooks = webhooks::work::of_keys(engine).await?;
     let keys = keys.into_iter().zip(noted).map(|((name, key), noted)| {
-        let here = keyring::of(&service.engine).get(&name);
+        let here = keyring::of(engine).get(&name);
         FoundKey {
             last_used: here.and_then(|key| key.last_used()).max(noted),
             webhooks: webhooks.remove(&name).unwrap_or_default(),
@@ -171,16 +171,16 @@ async fn found(service: &Service, keys: Vec<(KeyName, ApiKey)>) -> Result<Vec<Fo
 /// Changes an API key if it is unchanged since the read; returns whether it was. The change applies on this instance at
 /// once, on the others within a second.
 async fn change(
-    service: &Service,
+    engine: &Engine,
     name: &KeyName,
     seen: Option<&Stored<ApiKey>>,
     new: Option<&ApiKey>,
 ) -> Result<bool, Error> {
-    match keyring::store::change(&service.engine.store, name, seen, new).await? {
+    match keyring::store::change(&engine.store, name, seen, new).await? {
         Changed::Done => {}
         Changed::Not => return Ok(false),
         Changed::Full => return Err(Problem::too_many_keys(API_KEYS_MAX).into()),
     }
-    keyring::refresh(&service.engine).await?;
+    keyring::refresh(engine).await?;
     Ok(true)
 }

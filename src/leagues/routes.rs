@@ -170,7 +170,7 @@ pub async fn join(
     Json(LeagueMemberBody { member }, _): Json<LeagueMemberBody>,
 ) -> Result<(StatusCode, JsonResponse<LeagueSeat>), Problem> {
     let (board, member) = (board_id(&board)?, caller.own_member(member)?);
-    let joined = work::join(&app.service, &board, &member).await?;
+    let joined = work::join(&app.engine, &board, &member).await?;
     let status = if joined.taken.is_new {
         StatusCode::CREATED
     } else {
@@ -199,7 +199,7 @@ pub async fn leave(
     Json(LeagueMemberBody { member }, _): Json<LeagueMemberBody>,
 ) -> Result<JsonResponse<LeftLeague>, Problem> {
     let (board, member) = (board_id(&board)?, caller.own_member(member)?);
-    let left = app.service.engine.leave_league(&board, &member).await?;
+    let left = app.engine.leave_league(&board, &member).await?;
     let from = left.player.left_from.unwrap_or(Timestamp::MAX);
     Ok(JsonResponse(LeftLeague {
         member: member.to_string(),
@@ -229,7 +229,7 @@ pub async fn put(
     Json(TierOrderBody { tier }, _): Json<TierOrderBody>,
 ) -> Result<JsonResponse<LeagueMemberState>, Problem> {
     let (board, member) = (board_id(&board)?, member_id(&member)?);
-    let engine = &app.service.engine;
+    let engine = &app.engine;
     let ordered = engine.order_tier(&board, &member, &tier).await?;
     let [before, after] = ordered.map(|found| LeagueMemberState::new(&member, &found));
     audit.before(&json!({"tier": before.tier, "order": before.order}));
@@ -255,6 +255,6 @@ pub async fn get(
     Path(MemberPath { member }): Path<MemberPath>,
 ) -> Result<JsonResponse<LeagueMemberState>, Problem> {
     let (board, member) = (board_id(&board)?, member_id(&member)?);
-    let found = app.service.engine.player(&board, &member).await?;
+    let found = app.engine.player(&board, &member).await?;
     Ok(JsonResponse(LeagueMemberState::new(&member, &found)))
 }

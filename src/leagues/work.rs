@@ -6,7 +6,7 @@ use crate::core::read::reader::Reader;
 use crate::core::read::store::standings::{Page, Query, Selection, Visibility};
 use crate::core::write::seats::{Reason, TakenSeat};
 use crate::core::write::store::seats;
-use crate::core::{Error, LiveBoard, Service};
+use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;
 use crate::domain::league::player::{Played, start_of};
@@ -27,8 +27,8 @@ pub struct Joined {
 }
 
 /// Seats a member in the running period of a league, and lists it, unless it is listed already.
-pub async fn join(service: &Service, id: &BoardId, member: &MemberId) -> Result<Joined, Error> {
-    let taken = service.engine.seat(id, member, Reason::Join).await?;
+pub async fn join(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<Joined, Error> {
+    let taken = engine.seat(id, member, Reason::Join).await?;
     let section = Section {
         period: taken.period,
         cohort: Some(taken.seat.cohort),
@@ -44,23 +44,22 @@ pub async fn join(service: &Service, id: &BoardId, member: &MemberId) -> Result<
             count: 1,
             member: Some(member.clone()),
         };
-        let reader = Reader::new(&service.engine, &live, Freshness::Current);
+        let reader = Reader::new(engine, &live, Freshness::Current);
         reader.ask(shard, series, query).await
     };
-    let cohort = service.engine.with_board(id, look).await?;
+    let cohort = engine.with_board(id, look).await?;
     Ok(Joined { taken, cohort })
 }
 
 /// The board, and a member's turned seats before the period with a key: up to `count`, newest first. None for a hidden
 /// member.
 pub async fn history(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     member: &MemberId,
     (before, count): (Option<&str>, usize),
     visibility: Visibility,
 ) -> Result<(Arc<LiveBoard>, Part<Played>), Error> {
-    let engine = &service.engine;
     engine
         .with_board(id, async |live| {
             let unit = live.board.league_unit();

@@ -127,7 +127,7 @@ async fn follow_on(hub: Arc<Hub>, app: Arc<App>, board: BoardId) {
         let Some(topics) = hub.topics(&board) else {
             return;
         };
-        match look::at(&app.service, &board).await {
+        match look::at(&app.engine, &board).await {
             Ok(look) => {
                 join_all(topics.iter().map(|topic| topic.follow(&app, &look))).await;
             }

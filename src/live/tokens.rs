@@ -57,10 +57,10 @@ pub async fn make(
     Json(NewStreamTokenBody { board, window }, _): Json<NewStreamTokenBody>,
 ) -> Result<Response, Problem> {
     caller.require_board(Some(&board))?;
-    let (token, key) = caller.stream_token(app.service.engine.clock.now(), board, window);
-    let checked = look::check_window(&app.service, &token.board, &token.window).await;
+    let (token, key) = caller.stream_token(app.engine.clock.now(), board, window);
+    let checked = look::check_window(&app.engine, &token.board, &token.window).await;
     checked.map_err(|error| Problem::from(error).beyond_path())?;
-    let signed = stream_tokens::work::sign(&app.service.engine, &token, key.as_ref());
+    let signed = stream_tokens::work::sign(&app.engine, &token, key.as_ref());
     let body = StreamTokenBody {
         token: signed.await?,
         expires_at: token.expires_at,

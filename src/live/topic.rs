@@ -107,7 +107,7 @@ impl Topic {
         let mut progress = self.lock().await?;
         let shown = progress.shown.as_ref();
         if shown.is_none_or(|shown| shown.as_of < begun) {
-            let look = look::at(&app.service, &self.name.board).await?;
+            let look = look::at(&app.engine, &self.name.board).await?;
             self.catch_up_or_end(app, &look, &mut progress, true)
                 .await?;
         }
@@ -184,7 +184,7 @@ impl Topic {
         progress: &mut Progress,
         is_asked: bool,
     ) -> Result<(), Problem> {
-        let now = app.service.engine.clock.now();
+        let now = app.engine.clock.now();
         let moment = look.of_running(&self.name.window, self.name.track, now)?;
         let as_of_before = progress.shown.as_ref().map(|shown| shown.as_of);
         if let Some(shown) = &mut progress.shown
@@ -234,7 +234,7 @@ impl Topic {
         // Held while the page is read and serialized; what is kept of it is small.
         let _taken = self.memory(app, entries).await?;
         let request = self.request(Choice::Current);
-        let found = standing::read_with_profiles(&app.service, &request, &view).await?;
+        let found = standing::read_with_profiles(&app.engine, &request, &view).await?;
         let board = &found.live.board;
         if before.is_some_and(|before| before.generation != board.generation) {
             return Err(of_another_board(&board.id));
@@ -343,7 +343,7 @@ impl Topic {
             };
             let _taken = self.memory(app, others.len()).await?;
             let request = self.request(Choice::Key(shown.key.clone()));
-            let found = standing::read_with_profiles(&app.service, &request, &view).await?;
+            let found = standing::read_with_profiles(&app.engine, &request, &view).await?;
             if found.live.board.generation != shown.generation {
                 return Err(of_another_board(&self.name.board));
             }

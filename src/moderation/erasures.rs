@@ -23,7 +23,7 @@ pub async fn delete(
     board: BoardId,
     member: MemberId,
 ) -> Result<StatusCode, Problem> {
-    work::erase(&app.service, &board, &member).await?;
+    work::erase(&app.engine, &board, &member).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -39,6 +39,6 @@ pub async fn delete(
     )
 )]
 pub async fn delete_everywhere(State(app): Shared, member: MemberId) -> Result<Response, Problem> {
-    let number = work::erase_everywhere(&app.service, &member).await?;
+    let number = work::erase_everywhere(&app.engine, &member).await?;
     tasks::routes::begun(&app, number).await
 }

@@ -253,9 +253,9 @@ pub async fn put(
     audit: Audit,
     Json(body, _): Json<HideBody>,
 ) -> Answer<HiddenMember> {
-    let now = app.service.engine.clock.now();
+    let now = app.engine.clock.now();
     let hide = hide(&body.reason, body.until, &caller, now)?;
-    let hidden = work::hide(&app.service, &board, &member, &hide).await?;
+    let hidden = work::hide(&app.engine, &board, &member, &hide).await?;
     audit.before(&hidden.before);
     audit.after(&hidden.hide);
     Ok(JsonResponse(HiddenMember::new(&member, hidden.hide)))
@@ -277,7 +277,7 @@ pub async fn delete(
     member: MemberId,
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
-    audit.before(&work::unhide(&app.service, &board, &member).await?);
+    audit.before(&work::unhide(&app.engine, &board, &member).await?);
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -290,7 +290,7 @@ pub async fn delete(
     )
 )]
 pub async fn get(State(app): Shared, board: BoardId, member: MemberId) -> Answer<HiddenMember> {
-    let hide = work::require_hide(&app.service, &board, &member).await?;
+    let hide = work::require_hide(&app.engine, &board, &member).await?;
     Ok(JsonResponse(HiddenMember::new(&member, hide)))
 }
 
@@ -310,7 +310,7 @@ pub async fn hidden(
     Query(params): Query<HiddenParams>,
 ) -> Answer<HiddenList> {
     let (after, limit) = params.part(MemberId::parse)?;
-    let engine = &app.service.engine;
+    let engine = &app.engine;
     let found = if let Some(hide) = params.hide {
         let found = engine.hidden_by(&board, &HideId::named(hide)).await?;
         Part::last(found.into_iter().collect())
@@ -345,7 +345,7 @@ pub async fn post(
     audit: Audit,
     Json(body, _): Json<ModerationBody>,
 ) -> Result<Response, Problem> {
-    let now = app.service.engine.clock.now();
+    let now = app.engine.clock.now();
     let action = body.action(&caller, now)?;
     let Some(boards) = body.boards()? else {
         caller.require_board(None)?;
@@ -353,7 +353,7 @@ pub async fn post(
             Action::Hide(_, hide) => Some(hide.clone()),
             Action::Unhide(_) | Action::Forget(..) => None,
         };
-        let begun = work::moderate_all(&app.service, action).await?;
+        let begun = work::moderate_all(&app.engine, action).await?;
         audit.before(&begun.order_before);
         audit.after(&ordered);
         return tasks::routes::begun(&app, begun.number).await;
@@ -361,7 +361,7 @@ pub async fn post(
     let check = |board: &BoardId| caller.require_board(Some(board));
     let own = boards.iter().filter(|board| check(board).is_ok());
     let own: Vec<BoardId> = own.cloned().collect();
-    let mut moderated = work::moderate(&app.service, &own, &action)
+    let mut moderated = work::moderate(&app.engine, &own, &action)
         .await?
         .into_iter();
     let hidden = |hide: Option<Hide>| hide.map(|hide| HiddenMember::new(&body.member, hide));
@@ -409,7 +409,7 @@ pub async fn post(
 )]
 pub async fn orders(State(app): Shared, Query(params): Query<HiddenParams>) -> Answer<HiddenList> {
     let (after, limit) = params.part(MemberId::parse)?;
-    let found = work::list_orders(&app.service, after.as_ref(), limit).await?;
+    let found = work::list_orders(&app.engine, after.as_ref(), limit).await?;
     let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));
     Ok(JsonResponse(HiddenList { hidden, next }))
 }

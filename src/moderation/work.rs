@@ -13,7 +13,7 @@ use crate::audit;
 use crate::core::board::store::boards;
 pub use crate::core::hide::hides::Hiding;
 use crate::core::hide::store::erasures;
-use crate::core::{Engine, Error, Service};
+use crate::core::{Engine, Error};
 use crate::domain::hide::Hide;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
@@ -48,13 +48,13 @@ async fn hide_of(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<Opt
 ///
 /// [`Problem::too_many_hidden`] if the board has the maximum number of hidden members.
 pub async fn hide(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     member: &MemberId,
     hide: &Hide,
 ) -> Result<Hiding, Error> {
-    let hidden = service.engine.hide(id, member, hide).await?;
-    service.engine.wait_for_replicas(Instant::now()).await?;
+    let hidden = engine.hide(id, member, hide).await?;
+    engine.wait_for_replicas(Instant::now()).await?;
     Ok(hidden)
 }
 
@@ -63,12 +63,8 @@ pub async fn hide(
 /// # Errors
 ///
 /// [`Problem::not_hidden`] if it has none.
-pub async fn require_hide(
-    service: &Service,
-    id: &BoardId,
-    member: &MemberId,
-) -> Result<Hide, Error> {
-    let hide = hide_of(&service.engine, id, member).await?;
+pub async fn require_hide(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<Hide, Error> {
+    let hide = hide_of(engine, id, member).await?;
     hide.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
 }
 
@@ -77,16 +73,15 @@ pub async fn require_hide(
 /// # Errors
 ///
 /// [`Problem::not_hidden`] if it had none.
-pub async fn unhide(service: &Service, id: &BoardId, member: &MemberId) -> Result<Hide, Error> {
-    let before = service.engine.unhide(id, member, None).await?;
-    service.engine.wait_for_replicas(Instant::now()).await?;
+pub async fn unhide(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<Hide, Error> {
+    let before = engine.unhide(id, member, None).await?;
+    engine.wait_for_replicas(Instant::now()).await?;
     before.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
 }
 
 /// Erases a member of a board: nothing written about it before counts. Once this returns, no later read of any instance
 /// shows the member. The member need not have a score. A job removes any data that is left then.
-pub async fn erase(service: &Service, id: &BoardId, member: &MemberId) -> Result<(), Error> {
-    let engine = &service.engine;
+pub async fn erase(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<(), Error> {
     engine.live_board(id).await?;
     let number = erasures::begin(&engine.store, id).await?;
     engine.erase(id, member, number).await?;
@@ -99,8 +94,8 @@ pub async fn erase(service: &Service, id: &BoardId, member: &MemberId) -> Result
 
 /// Erases a member on all existing boards, with its profile and its name in the audit log and in its standing order.
 /// Returns the number of the task that removes the remaining data and lists the boards where that fails.
-pub async fn erase_everywhere(service: &Service, member: &MemberId) -> Result<u64, Error> {
-    let (engine, store) = (&service.engine, &service.engine.store);
+pub async fn erase_everywhere(engine: &Engine, member: &MemberId) -> Result<u64, Error> {
+    let (engine, store) = (engine, &engine.store);
     // Before the boards are listed, so a board created later finds the order without the member's id.
     orders::store::forget_member(store, member).await?;
     let boards = boards::all_ids(store).await?;
@@ -143,39 +138,39 @@ async fn erase_on_all(
 /// Hides a member on some boards, or brings it back. Returns the outcome for each board. Once this returns, it holds for
 /// all later reads of any instance.
 pub async fn moderate(
-    service: &Service,
+    engine: &Engine,
     boards: &[BoardId],
     action: &Action,
 ) -> Result<Vec<Result<Moderated, Error>>, Error> {
     let moderated = boards
         .iter()
-        .map(|board| moderate_one(service, board, action));
+        .map(|board| moderate_one(engine, board, action));
     let moderated: Vec<_> = moderated.collect();
     let results = stream::iter(moderated)
         .buffered(BOARDS_AT_ONCE)
         .collect()
         .await;
-    service.engine.wait_for_replicas(Instant::now()).await?;
+    engine.wait_for_replicas(Instant::now()).await?;
     Ok(results)
 }
 
 async fn moderate_one(
-    service: &Service,
+    engine: &Engine,
     board: &BoardId,
     action: &Action,
 ) -> Result<Moderated, Error> {
     let (before, hide) = match action {
         Action::Hide(member, hide) => {
-            let Hiding { hide, before } = service.engine.hide(board, member, hide).await?;
+            let Hiding { hide, before } = engine.hide(board, member, hide).await?;
             (before, Some(hide))
         }
         Action::Unhide(member) => {
-            let before = service.engine.unhide(board, member, None).await?;
+            let before = engine.unhide(board, member, None).await?;
             let not_hidden = || Problem::not_hidden(board, member.as_str());
             (Some(before.ok_or_else(not_hidden)?), None)
         }
         Action::Forget(member, number) => {
-            service.engine.end_erasure(board, member, *number).await?;
+            engine.end_erasure(board, member, *number).await?;
             (None, None)
         }
     };
@@ -183,19 +178,19 @@ async fn moderate_one(
 }
 
 /// Hides a member on all boards, including those created later, or brings it back on all boards, in the background.
-pub async fn moderate_all(service: &Service, action: Action) -> Result<BegunTask, Error> {
+pub async fn moderate_all(engine: &Engine, action: Action) -> Result<BegunTask, Error> {
     let ordered = action.clone();
     let change = match &ordered {
         Action::Hide(member, hide) => OrderChange::Give(member, hide),
         Action::Unhide(member) => OrderChange::End(member),
         Action::Forget(..) => OrderChange::None,
     };
-    tasks::job::begin(&service.engine, action, change).await
+    tasks::job::begin(engine, action, change).await
 }
 
 /// The task with this number.
-pub async fn find_task(service: &Service, number: u64) -> Result<Task, Error> {
-    let stored = tasks::store::load(&service.engine.store, number).await?;
+pub async fn find_task(engine: &Engine, number: u64) -> Result<Task, Error> {
+    let stored = tasks::store::load(&engine.store, number).await?;
     let stored = stored.ok_or_else(|| Problem::job_not_found(&number.to_string()))?;
     Ok(stored.read()?)
 }
@@ -203,12 +198,12 @@ pub async fn find_task(service: &Service, number: u64) -> Result<Task, Error> {
 /// Lists tasks with their numbers: up to `count` after `after`. Running tasks come oldest first, finished ones latest
 /// first. Skips tasks of a newer release that can't be read.
 pub async fn list_tasks(
-    service: &Service,
+    engine: &Engine,
     status: TaskStatus,
     after: Option<u64>,
     count: usize,
 ) -> Result<Part<(u64, Task), u64>, Error> {
-    let stored = tasks::store::list(&service.engine.store, status, after, count + 1).await?;
+    let stored = tasks::store::list(&engine.store, status, after, count + 1).await?;
     let Part { items, next } = Part::split(stored, count, |last| last.number);
     let tasks = items.iter();
     let tasks = tasks.filter_map(|stored| Some((stored.number, stored.read().ok()?)));
@@ -219,13 +214,13 @@ pub async fn list_tasks(
 /// Lists standing orders as members and their hides, in byte order of the members: up to `count` after `after`. Skips those
 /// of erased members.
 pub async fn list_orders(
-    service: &Service,
+    engine: &Engine,
     after: Option<&MemberId>,
     count: usize,
 ) -> Result<Part<(MemberId, Hide), MemberId>, Error> {
-    let members = orders::store::members(&service.engine.store, after, count + 1).await?;
+    let members = orders::store::members(&engine.store, after, count + 1).await?;
     let Part { items, next } = Part::split(members, count, MemberId::clone);
-    let orders = orders::store::of_members(&service.engine.store, &items)
+    let orders = orders::store::of_members(&engine.store, &items)
         .await?
         .into_iter();
     let orders = orders.filter_map(|Order { whom, hide, .. }| match whom {

@@ -7,7 +7,7 @@ use super::job::{Position, lease_of};
 use crate::boards;
 use crate::boards::draft::Draft;
 use crate::boards::work::Terms;
-use crate::core::{Error, Service};
+use crate::core::{Engine, Error};
 use crate::domain::ids::BoardId;
 
 /// The shards of a board.
@@ -30,24 +30,20 @@ pub struct Spread {
 ///
 /// [`BOARD_IN_USE`](crate::domain::problems::BOARD_IN_USE) while it moves to a different number;
 /// [`VALIDATION_FAILED`](crate::domain::problems::VALIDATION_FAILED) for a number that the board can't have.
-pub async fn spread(service: &Service, id: &BoardId, shards: u16) -> Result<(u16, Spread), Error> {
+pub async fn spread(engine: &Engine, id: &BoardId, shards: u16) -> Result<(u16, Spread), Error> {
     let draft = Draft::Spread(shards);
-    let (board, before) = boards::work::define(service, id, &draft, &Terms::default()).await?;
+    let (board, before) = boards::work::define(engine, id, &draft, &Terms::default()).await?;
     let before = before.unwrap_or(board).placement.wanted();
-    Ok((before, progress(service, id).await?))
+    Ok((before, progress(engine, id).await?))
 }
 
 /// The shards of a board, and the progress of a move.
-pub async fn progress(service: &Service, id: &BoardId) -> Result<Spread, Error> {
-    let board = service.engine.board(id).await?;
+pub async fn progress(engine: &Engine, id: &BoardId) -> Result<Spread, Error> {
+    let board = engine.board(id).await?;
     let next = board.placement.next;
     let copied = match next {
         Some(_) => {
-            let position = service
-                .engine
-                .store
-                .lease_position(&lease_of(&board))
-                .await?;
+            let position = engine.store.lease_position(&lease_of(&board)).await?;
             Position::parse(&position).copied
         }
         None => 0,

@@ -99,7 +99,7 @@ pub async fn readyz(State(app): Shared) -> Answer<Ready> {
         let detail = "the service is shutting down";
         return Err(Problem::new(STORE_UNAVAILABLE, detail));
     }
-    let engine = &app.service.engine;
+    let engine = &app.engine;
     let checked = engine.store.check().await;
     checked.map_err(crate::core::Error::from)?;
     let (faults, fault_count) = engine.faults.list(FAULTS_SHOWN_MAX);

@@ -216,7 +216,7 @@ pub async fn put(
     let draft = checked_draft(&caller, &member, draft)?;
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
     let incoming = [Incoming { member, draft }];
-    let mut written = work::write(&app.service, &incoming, rules, &writer).await;
+    let mut written = work::write(&app.engine, &incoming, rules, &writer).await;
     let found = written.pop().unwrap_or_else(|| Err(Error::busy()))?;
     Ok(JsonResponse(found.into()))
 }
@@ -250,7 +250,7 @@ pub async fn post_many(
         })
         .collect();
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
-    let written = work::write(&app.service, &sound, rules, &writer).await;
+    let written = work::write(&app.engine, &sound, rules, &writer).await;
     let written = written.into_iter().map(|written| {
         Ok(ProfileResult::Stored(StoredProfile {
             profile: written?.into(),
@@ -306,7 +306,7 @@ pub async fn get(
     caller: Caller,
 ) -> Result<JsonResponse<MemberProfile>, Problem> {
     let member = caller.own_member(member_id(&member)?)?;
-    let found = work::find(&app.service, &member).await?;
+    let found = work::find(&app.engine, &member).await?;
     Ok(JsonResponse(found.into()))
 }
 
@@ -323,7 +323,7 @@ pub async fn delete(
     State(app): State<Arc<App>>,
     Path(MemberPath { member }): Path<MemberPath>,
 ) -> Result<StatusCode, Problem> {
-    work::delete(&app.service, &member_id(&member)?).await?;
+    work::delete(&app.engine, &member_id(&member)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -351,7 +351,7 @@ pub async fn put_review(
     let member = member_id(&member)?;
     let (reviewer, by) = (identity(&app, &caller), caller.name());
     let (verdict, by) = (body.verdict()?, (&*reviewer, &*by));
-    let (before, after) = work::review_name(&app.service, &member, &verdict, by).await?;
+    let (before, after) = work::review_name(&app.engine, &member, &verdict, by).await?;
     audit.before(&before);
     audit.after(&after.record.review);
     Ok(JsonResponse(after.into()))
@@ -397,7 +397,7 @@ pub async fn list_reviews(
 ) -> Result<JsonResponse<NameReviews>, Problem> {
     let (after, limit) = params.part(MemberId::parse)?;
     let status = params.status.unwrap_or(ReviewStatus::Pending);
-    let listed = work::reviewed(&app.service, status, after.as_ref(), limit);
+    let listed = work::reviewed(&app.engine, status, after.as_ref(), limit);
     let (reviews, next) = listed.await?.shown(MemberProfile::from);
     Ok(JsonResponse(NameReviews { reviews, next }))
 }

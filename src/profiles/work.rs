@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::store::{self, ProfileChange, ProfileWritten, StoredProfile};
-use crate::core::{ATTEMPTS_MAX, Error, Service};
+use crate::core::{ATTEMPTS_MAX, Engine, Error};
 use crate::domain::ids::MemberId;
 use crate::domain::part::Part;
 use crate::domain::problems::Problem;
@@ -40,13 +40,13 @@ type Known = Option<(StoredProfile, Arc<Record>)>;
 
 /// The profiles of these members, in one round trip to Redis. Those that can't be read are skipped and logged.
 pub async fn read(
-    service: &Service,
+    engine: &Engine,
     members: impl IntoIterator<Item = Arc<str>>,
 ) -> Result<Profiles, Error> {
     let mut members: Vec<Arc<str>> = members.into_iter().collect();
     members.sort_unstable();
     members.dedup();
-    let stored = store::load(&service.engine.store, &members).await?;
+    let stored = store::load(&engine.store, &members).await?;
     let found = members.into_iter().zip(stored);
     let found = found.filter_map(|(member, stored)| match stored?.read() {
         Ok(record) => Some((member, Arc::new(record))),
@@ -61,18 +61,15 @@ pub async fn read(
 }
 
 /// The profile of a member.
-pub async fn find(service: &Service, member: &MemberId) -> Result<FoundProfile, Error> {
-    let (_, record) = stored(service, member).await?;
+pub async fn find(engine: &Engine, member: &MemberId) -> Result<FoundProfile, Error> {
+    let (_, record) = stored(engine, member).await?;
     let member = member.clone();
     Ok(FoundProfile { member, record })
 }
 
-async fn stored(
-    service: &Service,
-    member: &MemberId,
-) -> Result<(StoredProfile, Arc<Record>), Error> {
+async fn stored(engine: &Engine, member: &MemberId) -> Result<(StoredProfile, Arc<Record>), Error> {
     let members = [member.as_str()];
-    let stored = store::load(&service.engine.store, &members).await?.pop();
+    let stored = store::load(&engine.store, &members).await?.pop();
     let stored = stored
         .flatten()
         .ok_or_else(|| Problem::profile_not_found(member))?;
@@ -83,7 +80,7 @@ async fn stored(
 /// Writes profiles independently of each other; `writer` is the caller's identity. Returns the new profiles in the same
 /// order.
 pub async fn write(
-    service: &Service,
+    engine: &Engine,
     incoming: &[Incoming],
     rules: &Rules,
     writer: &str,
@@ -94,7 +91,7 @@ pub async fn write(
         if open.is_empty() {
             break;
         }
-        let planned = match plan(service, incoming, &open, (rules, writer)).await {
+        let planned = match plan(engine, incoming, &open, (rules, writer)).await {
             Ok(planned) => planned,
             Err(error) => {
                 for index in open {
@@ -107,7 +104,7 @@ pub async fn write(
             results[index] = Err(error);
         }
         open.clear();
-        let written = store::write(&service.engine.store, &planned.changes).await;
+        let written = store::write(&engine.store, &planned.changes).await;
         for ((index, found), written) in planned.found.into_iter().zip(written) {
             match written {
                 Ok(ProfileWritten::Changed) => open.push(index),
@@ -121,15 +118,15 @@ pub async fn write(
 
 /// Reads what is stored for the members of these profiles, and plans the changes.
 async fn plan(
-    service: &Service,
+    engine: &Engine,
     incoming: &[Incoming],
     open: &[usize],
     (rules, writer): (&Rules, &str),
 ) -> Result<Planned, Error> {
     let members = open.iter().map(|index| incoming[*index].member.as_str());
     let members: Vec<&str> = members.collect();
-    let stored = store::load(&service.engine.store, &members).await?;
-    let by = (writer, service.engine.clock.now());
+    let stored = store::load(&engine.store, &members).await?;
+    let by = (writer, engine.clock.now());
     let mut planned = Planned::default();
     for (place, (index, stored)) in open.iter().zip(stored).enumerate() {
         if place % NAMES_AT_ONCE == NAMES_AT_ONCE - 1 {
@@ -144,8 +141,8 @@ async fn plan(
 }
 
 /// Deletes a profile.
-pub async fn delete(service: &Service, member: &MemberId) -> Result<(), Error> {
-    if store::delete(&service.engine.store, member).await? {
+pub async fn delete(engine: &Engine, member: &MemberId) -> Result<(), Error> {
+    if store::delete(&engine.store, member).await? {
         return Ok(());
     }
     Err(Problem::profile_not_found(member).into())
@@ -154,13 +151,13 @@ pub async fn delete(service: &Service, member: &MemberId) -> Result<(), Error> {
 /// Reviews a member's name: whether it may be shown. `reviewer` is the reviewer's identity, and `by` the name shown to
 /// others; the writer of a name can't approve it. Returns the former review, and the profile.
 pub async fn review_name(
-    service: &Service,
+    engine: &Engine,
     member: &MemberId,
     verdict: &Verdict,
     (reviewer, by): (&str, &str),
 ) -> Result<(Review, FoundProfile), Error> {
     for _ in 0..ATTEMPTS_MAX {
-        let (seen, before) = stored(service, member).await?;
+        let (seen, before) = stored(engine, member).await?;
         if !before.is_judged_by(verdict) {
             return Err(Problem::name_changed(before.profile.name.as_str()).into());
         }
@@ -168,14 +165,14 @@ pub async fn review_name(
         if is_own && verdict.status == ReviewStatus::Approved {
             return Err(Problem::own_name().into());
         }
-        let record = before.reviewed(verdict, by, service.engine.clock.now());
+        let record = before.reviewed(verdict, by, engine.clock.now());
         let change = ProfileChange {
             member: member.clone(),
             seen: Some(seen),
             new: StoredProfile::of(&record)?,
             status: record.review.status,
         };
-        let written = store::write(&service.engine.store, &[change]).await.pop();
+        let written = store::write(&engine.store, &[change]).await.pop();
         if written.unwrap_or(Ok(ProfileWritten::Changed))? == ProfileWritten::Done {
             let (member, record) = (member.clone(), Arc::new(record));
             return Ok((before.review.clone(), FoundProfile { member, record }));
@@ -186,16 +183,16 @@ pub async fn review_name(
 
 /// Up to `count` profiles after `after` whose names have this review status, sorted by member.
 pub async fn reviewed(
-    service: &Service,
+    engine: &Engine,
     status: ReviewStatus,
     after: Option<&MemberId>,
     count: usize,
 ) -> Result<Part<FoundProfile, MemberId>, Error> {
-    let store = &service.engine.store;
+    let store = &engine.store;
     let members = store::reviewed(store, status, after, count + 1).await?;
     let Part { items, next } = Part::split(members, count, MemberId::clone);
     let ids = items.iter().map(|member| Arc::from(member.as_str()));
-    let profiles = read(service, ids).await?;
+    let profiles = read(engine, ids).await?;
     let found = items.into_iter().filter_map(|member| {
         let record = Arc::clone(profiles.of(member.as_str())?);
         // The status may have changed since the set was read.

@@ -7,7 +7,7 @@ use super::playing::Playing;
 use super::standing::Attempt;
 use crate::core::read::reader::Reader;
 use crate::core::read::store::standings::{Entry, Neighbourhood, Page, Selection, Visibility};
-use crate::core::{Error, Service};
+use crate::core::{Engine, Error};
 use crate::domain::ids::BoardId;
 use crate::domain::league::player::{Place, Played};
 use crate::domain::league::zone::Edges;
@@ -157,11 +157,11 @@ impl MemberView {
 ///
 /// [`Error::BoardNotFound`]
 pub async fn entries_with_member(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     entries: usize,
 ) -> Result<usize, Error> {
-    let live = service.engine.live_board(id).await?;
+    let live = engine.live_board(id).await?;
     let league = live.board.definition.league.as_ref();
     let size = league.map_or(0, |league| league.cohort_size);
     Ok(entries.max(usize::try_from(size).unwrap_or(usize::MAX)))

@@ -9,7 +9,7 @@ use crate::core::read::merge::Merged;
 use crate::core::read::reader::Reader;
 use crate::core::read::store::standings::{Page, Query, Selection};
 use crate::core::read::store::voters::Voters;
-use crate::core::{Error, Service};
+use crate::core::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::problems::Problem;
@@ -86,8 +86,8 @@ impl View for PageView {
         entries.map(|entry| Arc::clone(&entry.member)).collect()
     }
 
-    async fn profiles(found: &FoundPage, service: &Service) -> Result<Profiles, Error> {
-        let profiles = || profiles::work::read(service, Self::members(found));
+    async fn profiles(found: &FoundPage, engine: &Engine) -> Result<Profiles, Error> {
+        let profiles = || profiles::work::read(engine, Self::members(found));
         found.page.profiles.get_or_try_init(profiles).await.cloned()
     }
 }

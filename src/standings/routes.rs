@@ -67,7 +67,7 @@ pub(crate) async fn show<V: View, P>(
     };
     let answer = async |request: StandingRequest| {
         if rendered::names_editions(headers)
-            && let Some(found) = standing::read_edition(&app.service, &request, view).await?
+            && let Some(found) = standing::read_edition(&app.engine, &request, view).await?
         {
             let edition = edition_of(&found.target, &found.edition);
             let caching = caching(app, &request, &found);
@@ -80,7 +80,7 @@ pub(crate) async fn show<V: View, P>(
             .memory
             .for_entries(&read.by, entries, request.includes)
             .await?;
-        let found = standing::read_with_profiles(&app.service, &request, view).await?;
+        let found = standing::read_with_profiles(&app.engine, &request, view).await?;
         let mut rendered = render(&found, taken)?;
         if found.follows_edition {
             rendered.edition = Some(edition_of(&found.target, &found.edition));
@@ -105,7 +105,7 @@ where
 {
     let mut freshness = request.freshness;
     if let Some(edition) = min_revision {
-        let reached = look::await_edition(&app.service, &request.board, edition);
+        let reached = look::await_edition(&app.engine, &request.board, edition);
         reached.boxed().await?;
         freshness = Freshness::Current;
     }
@@ -182,9 +182,9 @@ pub async fn member(
 ) -> Result<Response, Problem> {
     let view = member_view(&path.member, read.params.around)?;
     read.request = read.request.of_member(&view.member);
-    let (service, board) = (&app.service, &read.request.board);
+    let (engine, board) = (&app.engine, &read.request.board);
     let entries = entries_of_member(read.params.around);
-    let entries = league_member::entries_with_member(service, board, entries).await?;
+    let entries = league_member::entries_with_member(engine, board, entries).await?;
     let render = |found: &_, taken| Rendered::new(&MemberBody::new(&view, found), taken);
     show(&app, &read, (&view, entries), render).await
 }
@@ -251,7 +251,7 @@ pub async fn query_subset(
     let answer = async |request: StandingRequest| {
         let (members, includes) = (view.members.len(), request.includes);
         let taken = app.memory.for_entries(by, members, includes).await?;
-        let found = standing::read_with_profiles(&app.service, &request, view).await?;
+        let found = standing::read_with_profiles(&app.engine, &request, view).await?;
         Ok(Dated {
             value: taken.write(&SubsetBody::new(&found))?.into_response(),
             as_of: found.as_of,

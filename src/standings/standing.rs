@@ -13,7 +13,7 @@ use crate::core::read::reader::{Reader, Size};
 use crate::core::read::store::standings::{Entry, Page, Query, Visibility};
 use crate::core::read::store::voters::Voters;
 use crate::core::write::store::seats;
-use crate::core::{Error, LiveBoard, Service};
+use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::board::{Board, Uniques};
 use crate::domain::data::EntryData;
 use crate::domain::edition::Edition;
@@ -93,9 +93,9 @@ pub trait View: Sync {
     /// The profiles of these members.
     fn profiles(
         found: &Self::Found,
-        service: &Service,
+        engine: &Engine,
     ) -> impl Future<Output = Result<Profiles, Error>> + Send {
-        profiles::work::read(service, Self::members(found))
+        profiles::work::read(engine, Self::members(found))
     }
 }
 
@@ -228,55 +228,55 @@ impl<T> FoundIn<T> {
 
 /// Reads a standing, and the profiles of its entries if requested.
 pub async fn read_with_profiles<V: View>(
-    service: &Service,
+    engine: &Engine,
     request: &StandingRequest,
     view: &V,
 ) -> Result<FoundIn<V::Found>, Error> {
-    let found = read(service, request, view).await?;
+    let found = read(engine, request, view).await?;
     if !request.includes.has(Include::Profile) {
         return Ok(found);
     }
-    let profiles = V::profiles(&found.found, service).boxed().await?;
+    let profiles = V::profiles(&found.found, engine).boxed().await?;
     Ok(FoundIn { profiles, ..found })
 }
 
 /// Reads a standing, without profiles.
 pub async fn read<V: View>(
-    service: &Service,
+    engine: &Engine,
     request: &StandingRequest,
     view: &V,
 ) -> Result<FoundIn<V::Found>, Error> {
     // Boxed, because results and their futures pass through several other futures.
-    let read = |live| read_once(service, live, request, view).boxed();
-    let found = service.engine.with_board(&request.board, read).await?;
+    let read = |live| read_once(engine, live, request, view).boxed();
+    let found = engine.with_board(&request.board, read).await?;
     Ok(*found)
 }
 
 /// The current edition of what a view would find, without reading that. `None` where an edition doesn't identify it.
 pub async fn read_edition<V: View>(
-    service: &Service,
+    engine: &Engine,
     request: &StandingRequest,
     view: &V,
 ) -> Result<Option<FoundIn<()>>, Error> {
-    let found = read(service, request, &EditionView(view)).await?;
+    let found = read(engine, request, &EditionView(view)).await?;
     Ok(Some(found).filter(|found| found.follows_edition))
 }
 
 async fn read_once<V: View>(
-    service: &Service,
+    engine: &Engine,
     live: Arc<LiveBoard>,
     request: &StandingRequest,
     view: &V,
 ) -> Result<Box<FoundIn<V::Found>>, Error> {
-    let now = service.engine.clock.now();
+    let now = engine.clock.now();
     let target = Target::find(&live, &request.window, request.track, &request.choice, now)?;
-    let (target, playing) = choose_cohort(service, &live, target, &request.cohort, now).await?;
+    let (target, playing) = choose_cohort(engine, &live, target, &request.cohort, now).await?;
     let attempt = Attempt {
         live: &live,
         target: &target,
         now,
         playing,
-        reader: Reader::new(&service.engine, &live, request.freshness)
+        reader: Reader::new(engine, &live, request.freshness)
             .of_size(request.size)
             .with_data(request.includes.has(Include::Data))
             .with_visibility(request.visibility)
@@ -298,7 +298,7 @@ async fn read_once<V: View>(
     let hidden = match request.visibility {
         Visibility::All => {
             let members = V::members(&found);
-            let hidden = hidden_of(service, &request.board, &members);
+            let hidden = hidden_of(engine, &request.board, &members);
             hidden.boxed().await?
         }
         Visibility::Visible | Visibility::HiddenUpTo(_) => HashSet::new(),
@@ -319,7 +319,7 @@ async fn read_once<V: View>(
 
 /// The cohort that a request to a league names, and the league data of the member that it names.
 async fn choose_cohort(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     target: Target,
     choice: &CohortChoice,
@@ -329,7 +329,7 @@ async fn choose_cohort(
     match choice {
         CohortChoice::Of(member) if board.is_league() => {
             let period = target.standing.period;
-            let found = Playing::read(&service.engine, live, &period, member, now);
+            let found = Playing::read(engine, live, &period, member, now);
             let playing = found.boxed().await?;
             let target = match &playing.seat {
                 Some(seat) => target.of_cohort(board, seat.cohort),
@@ -349,12 +349,12 @@ async fn choose_cohort(
 
 /// The hidden ones of these members of a board.
 async fn hidden_of(
-    service: &Service,
+    engine: &Engine,
     board: &BoardId,
     members: &[Arc<str>],
 ) -> Result<HashSet<Arc<str>>, Error> {
     let ids = members.iter().flat_map(|member| MemberId::parse(member));
     let ids: Vec<MemberId> = ids.collect();
-    let hidden = service.engine.hidden_among(board, &ids).await?.into_iter();
+    let hidden = engine.hidden_among(board, &ids).await?.into_iter();
     Ok(hidden.map(|(member, _)| member.as_str().into()).collect())
 }

@@ -211,7 +211,7 @@ pub async fn put(
     Json(wanted, _): Json<Wanted>,
 ) -> Result<Response, Problem> {
     let by = (caller.boards(), caller.key());
-    let (before, after) = work::put(&app.service, by, &name, wanted).await?;
+    let (before, after) = work::put(&app.engine, by, &name, wanted).await?;
     audit.before(&before.as_ref().map(audited));
     audit.after(&audited(&after.webhook));
     if before.is_some() {
@@ -234,7 +234,7 @@ pub async fn rotate(
     caller: Caller,
     audit: Audit,
 ) -> Answer<WebhookWithSecret> {
-    let (before, after) = work::rotate(&app.service, caller.boards(), &name).await?;
+    let (before, after) = work::rotate(&app.engine, caller.boards(), &name).await?;
     audit.before(&audited(&before));
     audit.after(&audited(&after.webhook));
     Ok(with_secret(after))
@@ -256,7 +256,7 @@ pub async fn test(
     name: WebhookName,
     caller: Caller,
 ) -> Result<(StatusCode, JsonResponse<DeliveryBody>), Problem> {
-    let queued = work::queue_test(&app.service, caller.boards(), &name).await?;
+    let queued = work::queue_test(&app.engine, caller.boards(), &name).await?;
     Ok((StatusCode::ACCEPTED, JsonResponse(queued.try_into()?)))
 }
 
@@ -272,7 +272,7 @@ pub async fn list(
     Query(params): Query<PartParams>,
 ) -> Answer<WebhookList> {
     let (after, limit) = params.part(WebhookName::parse)?;
-    let listed = work::list(&app.service, caller.boards(), after.as_ref(), limit);
+    let listed = work::list(&app.engine, caller.boards(), after.as_ref(), limit);
     let (webhooks, next) = listed.await?.shown(WebhookBody::from);
     Ok(JsonResponse(WebhookList { webhooks, next }))
 }
@@ -283,7 +283,7 @@ pub async fn list(
     responses((status = 200, description = "The webhook, without its secret", body = WebhookBody))
 )]
 pub async fn get(State(app): Shared, name: WebhookName, caller: Caller) -> Answer<WebhookBody> {
-    let webhook = work::find(&app.service, caller.boards(), &name).await?;
+    let webhook = work::find(&app.engine, caller.boards(), &name).await?;
     Ok(JsonResponse(webhook.into()))
 }
 
@@ -304,7 +304,7 @@ pub async fn deliveries(
     let (after, limit) = params.part(str::parse::<DeliveryMark>)?;
     let may = caller.boards();
     let listed = work::list_deliveries(
-        &app.service,
+        &app.engine,
         may,
         &name,
         params.status,
@@ -335,8 +335,8 @@ pub async fn retry(
     Path(DeliveryPath { id }): Path<DeliveryPath>,
     caller: Caller,
 ) -> Result<(StatusCode, JsonResponse<DeliveryBody>), Problem> {
-    let service = &app.service;
-    let retried = work::retry_delivery(service, caller.boards(), &name, id).await?;
+    let engine = &app.engine;
+    let retried = work::retry_delivery(engine, caller.boards(), &name, id).await?;
     Ok((StatusCode::ACCEPTED, JsonResponse(retried.try_into()?)))
 }
 
@@ -353,7 +353,7 @@ pub async fn delete(
     caller: Caller,
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
-    let before = work::delete(&app.service, caller.boards(), &name).await?;
+    let before = work::delete(&app.engine, caller.boards(), &name).await?;
     audit.before(&audited(&before));
     Ok(StatusCode::NO_CONTENT)
 }

@@ -7,7 +7,7 @@ use super::deliveries::store::DeliveryMark;
 use super::store::{self, WEBHOOKS_MAX};
 use super::{deliveries, sender};
 use crate::core::attempts::until_unchanged;
-use crate::core::{Error, Outdated, Service};
+use crate::core::{Engine, Error, Outdated};
 use crate::domain::access::{Boards, KeyName};
 use crate::domain::delivery::{Delivery, DeliveryStatus, NamedDelivery};
 use crate::domain::message::{Message, MessageId};
@@ -32,22 +32,22 @@ pub struct NamedWebhook {
 /// Creates a webhook, or changes the address, messages and boards of one. It keeps its secret, and is enabled again if it
 /// was disabled. From then on it belongs to this stored API key. Returns the former webhook, if any, and the new one.
 pub async fn put(
-    service: &Service,
+    engine: &Engine,
     (may, key): (&Boards, Option<&KeyName>),
     name: &WebhookName,
     wanted: Wanted,
 ) -> Result<(Option<Webhook>, NamedWebhook), Error> {
-    let kinds = wanted.check(sender::of(&service.engine).allows_private);
+    let kinds = wanted.check(sender::of(engine).allows_private);
     let events = kinds.map_err(Problem::invalid)?;
     if !may.cover(&wanted.boards) {
         return Err(Problem::for_other_boards().into());
     }
     let (Wanted { url, boards, .. }, secret) = (wanted, new_secret()?);
     until_unchanged(async || {
-        let stored = store::load(&service.engine.store, name).await?;
+        let stored = store::load(&engine.store, name).await?;
         let before = stored.as_ref().map(|stored| reachable(stored, may));
         let before = before.transpose()?;
-        let now = service.engine.clock.now();
+        let now = engine.clock.now();
         let kept = before.as_ref();
         let webhook = Webhook {
             url: url.clone(),
@@ -60,7 +60,7 @@ pub async fn put(
             disabled: None,
             tests: kept.map_or(0, |kept| kept.tests),
         };
-        change(service, name, stored.as_ref(), Some(&webhook)).await?;
+        change(engine, name, stored.as_ref(), Some(&webhook)).await?;
         Ok((before, named(name, webhook)))
     })
     .await
@@ -68,25 +68,22 @@ pub async fn put(
 
 /// A webhook.
 pub async fn find(
-    service: &Service,
+    engine: &Engine,
     may: &Boards,
     name: &WebhookName,
 ) -> Result<NamedWebhook, Error> {
-    let (_, webhook) = stored(service, may, name).await?;
+    let (_, webhook) = stored(engine, may, name).await?;
     Ok(named(name, webhook))
 }
 
 /// Up to `count` webhooks after `after`, sorted by name, that the caller may see. Skips those that can't be read.
 pub async fn list(
-    service: &Service,
+    engine: &Engine,
     may: &Boards,
     after: Option<&WebhookName>,
     count: usize,
 ) -> Result<Part<NamedWebhook, WebhookName>, Error> {
-    let stored = store::load_all(&service.engine.store)
-        .await?
-        .all
-        .into_iter();
+    let stored = store::load_all(&engine.store).await?.all.into_iter();
     let behind = stored.filter(|(name, _)| after.is_none_or(|after| name > after));
     let webhooks = behind.filter_map(|(name, stored)| {
         let webhook = reachable(&stored, may).ok()?;
@@ -98,21 +95,19 @@ pub async fn list(
 }
 
 /// Deletes a webhook with its deliveries, and returns it.
-pub async fn delete(service: &Service, may: &Boards, name: &WebhookName) -> Result<Webhook, Error> {
+pub async fn delete(engine: &Engine, may: &Boards, name: &WebhookName) -> Result<Webhook, Error> {
     until_unchanged(async || {
-        let (stored, webhook) = stored(service, may, name).await?;
-        change(service, name, Some(&stored), None).await?;
+        let (stored, webhook) = stored(engine, may, name).await?;
+        change(engine, name, Some(&stored), None).await?;
         Ok(webhook)
     })
     .await
 }
 
 /// The webhooks of stored API keys, by key name. Skips those that can't be read.
-pub(crate) async fn of_keys(
-    service: &Service,
-) -> Result<BTreeMap<KeyName, Vec<WebhookName>>, Error> {
+pub(crate) async fn of_keys(engine: &Engine) -> Result<BTreeMap<KeyName, Vec<WebhookName>>, Error> {
     let mut of_keys = BTreeMap::<_, Vec<_>>::new();
-    for (name, stored) in store::load_all(&service.engine.store).await?.all {
+    for (name, stored) in store::load_all(&engine.store).await?.all {
         if let Some(key) = stored.read().ok().and_then(|webhook| webhook.key) {
             of_keys.entry(key).or_default().push(name);
         }
@@ -121,12 +116,12 @@ pub(crate) async fn of_keys(
 }
 
 /// Deletes the webhooks of a stored API key with their deliveries, and returns their names.
-pub(crate) async fn delete_of(service: &Service, key: &KeyName) -> Result<Vec<WebhookName>, Error> {
-    let names = of_keys(service).await?.remove(key);
+pub(crate) async fn delete_of(engine: &Engine, key: &KeyName) -> Result<Vec<WebhookName>, Error> {
+    let names = of_keys(engine).await?.remove(key);
     let mut deleted = names.unwrap_or_default();
     let all = Boards::all();
     for name in &deleted {
-        match delete(service, &all, name).await {
+        match delete(engine, &all, name).await {
             // Another request has deleted it.
             Ok(_) => {}
             Err(error) if error.is(WEBHOOK_NOT_FOUND) => {}
@@ -139,12 +134,12 @@ pub(crate) async fn delete_of(service: &Service, key: &KeyName) -> Result<Vec<We
 
 /// Gives a webhook another secret. The former one still signs for [`GRACE`]. Returns the webhook before and after.
 pub async fn rotate(
-    service: &Service,
+    engine: &Engine,
     may: &Boards,
     name: &WebhookName,
 ) -> Result<(Webhook, NamedWebhook), Error> {
     let secret = new_secret()?;
-    revise(service, may, name, |before, now| Webhook {
+    revise(engine, may, name, |before, now| Webhook {
         previous: Some(PreviousSecret {
             secret: before.secret.clone(),
             until: now.saturating_add(GRACE),
@@ -157,11 +152,11 @@ pub async fn rotate(
 
 /// Queues a test message for a webhook. Returns its delivery.
 pub async fn queue_test(
-    service: &Service,
+    engine: &Engine,
     may: &Boards,
     name: &WebhookName,
 ) -> Result<NamedDelivery, Error> {
-    let revised = revise(service, may, name, |before, _| Webhook {
+    let revised = revise(engine, may, name, |before, _| Webhook {
         tests: before.tests.saturating_add(1),
         ..before.clone()
     });
@@ -169,7 +164,7 @@ pub async fn queue_test(
     if before.disabled.is_some() {
         return Err(Problem::webhook_disabled(name).into());
     }
-    let now = service.engine.clock.now();
+    let now = engine.clock.now();
     let webhook = after.webhook;
     let message = Message::test(name.as_str(), webhook.created_at, webhook.tests, now);
     let queued = NamedDelivery {
@@ -177,7 +172,7 @@ pub async fn queue_test(
         delivery: Delivery::new(message.body, now),
     };
     let one = std::slice::from_ref(&queued);
-    let store = &service.engine.store;
+    let store = &engine.store;
     match deliveries::store::queue(store, None, name, one, now).await {
         Err(StoreError::Stale) => Err(Problem::webhook_not_found(name).into()),
         taken => Ok(taken.map(|()| queued)?),
@@ -186,35 +181,35 @@ pub async fn queue_test(
 
 /// Up to `count` deliveries of a webhook after `after`, grouped by status, newest first.
 pub async fn list_deliveries(
-    service: &Service,
+    engine: &Engine,
     may: &Boards,
     name: &WebhookName,
     status: Option<DeliveryStatus>,
     after: Option<&DeliveryMark>,
     count: usize,
 ) -> Result<Part<NamedDelivery, DeliveryMark>, Error> {
-    stored(service, may, name).await?;
-    let listed = deliveries::store::list(&service.engine.store, name, status, after, count);
+    stored(engine, may, name).await?;
+    let listed = deliveries::store::list(&engine.store, name, status, after, count);
     Ok(listed.await?)
 }
 
 /// Makes a delivery due at once, whatever its status, and retries it for another day if it fails.
 pub async fn retry_delivery(
-    service: &Service,
+    engine: &Engine,
     may: &Boards,
     name: &WebhookName,
     id: MessageId,
 ) -> Result<NamedDelivery, Error> {
     until_unchanged(async || {
-        let (_, webhook) = stored(service, may, name).await?;
-        let stored = deliveries::store::load(&service.engine.store, name, &id).await?;
+        let (_, webhook) = stored(engine, may, name).await?;
+        let stored = deliveries::store::load(&engine.store, name, &id).await?;
         let stored = stored.ok_or_else(|| Problem::delivery_not_found(id.clone()))?;
         if webhook.disabled.is_some() {
             return Err(Problem::webhook_disabled(name).into());
         }
-        let now = service.engine.clock.now();
+        let now = engine.clock.now();
         let delivery = stored.read()?.anew(now);
-        let ended = deliveries::store::end(&service.engine.store, name, &stored, &delivery, now);
+        let ended = deliveries::store::end(&engine.store, name, &stored, &delivery, now);
         if !ended.await? {
             return Err(Error::Again(Outdated::Board));
         }
@@ -226,26 +221,26 @@ pub async fn retry_delivery(
 
 /// Changes an existing webhook. Returns it before and after.
 async fn revise(
-    service: &Service,
+    engine: &Engine,
     may: &Boards,
     name: &WebhookName,
     revise: impl Fn(&Webhook, Timestamp) -> Webhook,
 ) -> Result<(Webhook, NamedWebhook), Error> {
     until_unchanged(async || {
-        let (stored, before) = stored(service, may, name).await?;
-        let webhook = revise(&before, service.engine.clock.now());
-        change(service, name, Some(&stored), Some(&webhook)).await?;
+        let (stored, before) = stored(engine, may, name).await?;
+        let webhook = revise(&before, engine.clock.now());
+        change(engine, name, Some(&stored), Some(&webhook)).await?;
         Ok((before, named(name, webhook)))
     })
     .await
 }
 
 async fn stored(
-    service: &Service,
+    engine: &Engine,
     may: &Boards,
     name: &WebhookName,
 ) -> Result<(Stored<Webhook>, Webhook), Error> {
-    let stored = store::load(&service.engine.store, name).await?;
+    let stored = store::load(&engine.store, name).await?;
     let stored = stored.ok_or_else(|| Problem::webhook_not_found(name))?;
     let webhook = reachable(&stored, may)?;
     Ok((stored, webhook))
@@ -253,13 +248,13 @@ async fn stored(
 
 /// Changes a webhook if it is unchanged since the read; otherwise [`Error::Again`].
 async fn change(
-    service: &Service,
+    engine: &Engine,
     name: &WebhookName,
     seen: Option<&Stored<Webhook>>,
     new: Option<&Webhook>,
 ) -> Result<(), Error> {
-    let now = service.engine.clock.now();
-    let store = &service.engine.store;
+    let now = engine.clock.now();
+    let store = &engine.store;
     match store::change(store, name, seen, new, now).await? {
         Changed::Done => Ok(()),
         Changed::Not => Err(Error::Again(Outdated::Board)),

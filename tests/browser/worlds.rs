@@ -39,7 +39,7 @@ pub async fn fill(world: &World, admin: &Client) {
             sent.expect(200);
         }
         world.set_time(now);
-        let engine = &world.instances[0].service.engine;
+        let engine = &world.instances[0].engine;
         engine.run(&ClosePeriods).await.unwrap();
     }
     for member in ["ann", "bob"] {
@@ -55,7 +55,7 @@ pub async fn fill(world: &World, admin: &Client) {
         .put("/v1/boards/runs/hidden/eve", hide)
         .await
         .expect(200);
-    let engine = &world.instances[0].service.engine;
+    let engine = &world.instances[0].engine;
     engine.run(&Revisions).await.unwrap();
     // A job at its end, and one under way.
     for _ in 0..2 {

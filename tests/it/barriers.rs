@@ -59,7 +59,7 @@ async fn what_lies_before_the_barrier_is_refused_unless_it_was_taken() {
         let world = world(MORNING, definition).await;
         let [client, other] = [0, 1].map(|place| &world.instances[place].client);
         send(client, event("first", "ann", EVENING)).await;
-        close(&world.service().engine, MIDNIGHT).await;
+        close(world.engine(), MIDNIGHT).await;
 
         let late = client
             .post("/v1/boards/b/events", event("late", "ann", EVENING))
@@ -102,7 +102,7 @@ async fn an_event_without_at_counts_for_the_first_instant_that_is_open() {
         // The clock of this instance is behind that of whoever has closed the day.
         let world = world(EVENING, definition).await;
         let client = world.client();
-        close(&world.instances[1].service.engine, MIDNIGHT).await;
+        close(&world.instances[1].engine, MIDNIGHT).await;
         let outcome = send(client, json!({"id": "x", "member": "ann", "score": 1})).await;
         assert_eq!(outcome["standings"][0]["key"], "2026-11-21");
         let outcome = client
@@ -120,7 +120,7 @@ async fn an_event_without_at_counts_for_the_first_instant_that_is_open() {
             send(client, json!({"id": id, "member": "bob", "score": 1})).await;
         }
         // Behind the end of the board there is no open instant.
-        close(&world.instances[1].service.engine, "2026-11-22T00:00:00Z").await;
+        close(&world.instances[1].engine, "2026-11-22T00:00:00Z").await;
         for event in [
             json!({"member": "cid", "score": 1}),
             json!({"id": "z", "member": "cid", "score": 1}),
@@ -166,7 +166,7 @@ async fn a_closed_period_goes_on_to_count_the_initial_scores_that_there_were() {
         let closed = [ann, bob, json!(["cid", 1]), json!(["dora", 1])];
         let yesterday = "day?key=2026-11-20";
         assert_eq!(page(client, yesterday).await, closed);
-        close(&world.service().engine, MIDNIGHT).await;
+        close(world.engine(), MIDNIGHT).await;
 
         set_initial(other, json!({"ann": 20, "bob": null, "eve": 7})).await;
         set_initial(client, json!({"ann": 30, "cid": 2, "dora": null})).await;
@@ -186,7 +186,7 @@ async fn a_closed_period_goes_on_to_count_the_initial_scores_that_there_were() {
         world.move_to("b", 5).await;
         check(&[yesterday]).await;
         forget_derived(&world).await;
-        let report = check::run(world.service(), None, false).await.unwrap();
+        let report = check::run(world.engine(), None, false).await.unwrap();
         assert!(report.findings.is_empty(), "{report:?}");
         check(&[yesterday]).await;
         // A period without events had the initial scores alone.
@@ -197,11 +197,11 @@ async fn a_closed_period_goes_on_to_count_the_initial_scores_that_there_were() {
         );
 
         // The barrier of an hour does not close the day.
-        close(&world.service().engine, MORNING).await;
+        close(world.engine(), MORNING).await;
         set_initial(client, json!({"ann": 40})).await;
         assert_eq!(page(client, "day").await[0], json!(["ann", 40]));
         assert_eq!(page(client, yesterday).await, closed);
-        let report = check::run(world.service(), None, false).await.unwrap();
+        let report = check::run(world.engine(), None, false).await.unwrap();
         assert!(report.findings.is_empty(), "{report:?}");
     }
 }
@@ -214,7 +214,7 @@ async fn the_end_of_a_board_closes_all_time() {
     set_initial(client, json!({"ann": 10})).await;
     send(client, event("1", "ann", EVENING)).await;
     assert_eq!(page(client, "all").await, [json!(["ann", 11])]);
-    close(&world.service().engine, MIDNIGHT).await;
+    close(world.engine(), MIDNIGHT).await;
     set_initial(client, json!({"ann": 20, "bob": 1})).await;
     assert_eq!(page(client, "all").await, [json!(["ann", 11])]);
     forget_derived(&world).await;
@@ -226,7 +226,7 @@ async fn a_move_takes_the_barrier_along_also_one_that_only_some_shards_have() {
     let world = world(MORNING, json!({"windows": ["day"], "shards": 4})).await;
     let client = world.client();
     send(client, event("first", "ann", EVENING)).await;
-    let engine = &world.service().engine;
+    let engine = world.engine();
     let id = BoardId::parse("b").unwrap();
     let board = engine.board(&id).await.unwrap();
     let until = Timestamp::parse(MIDNIGHT).unwrap();
@@ -287,7 +287,7 @@ async fn a_call_that_is_held_up_across_the_closing_changes_nothing() {
             eventually("the call is held up", async || delay.is_holding(id)).await;
         }
         clock.set(Timestamp::parse("2026-11-21T00:10:00Z").unwrap());
-        close(&fast.service.engine, MIDNIGHT).await;
+        close(&fast.engine, MIDNIGHT).await;
         let windows = ["day?key=2026-11-20", "last-2-days?key=2026-11-20"];
         for window in windows {
             assert_eq!(page(&fast.client, window).await, [json!(["ann", 1])]);
@@ -336,7 +336,7 @@ async fn whatever_dies_while_a_board_is_closed_what_was_read_afterwards_stays() 
         let id = BoardId::parse(&format!("b{board}")).unwrap();
         let until = Timestamp::parse(MIDNIGHT).unwrap();
         let closers = [1, 2].map(|place| {
-            let (engine, id) = (&world.instances[place].service.engine, &id);
+            let (engine, id) = (&world.instances[place].engine, &id);
             eventually("the board is closed", async move || {
                 barriers::work::close_shards(engine, id, until, None)
                     .await

@@ -105,7 +105,7 @@ fn sorted(reply: &Reply, width: usize) -> Reply {
 }
 
 async fn check(world: &World, mends: bool) -> Report {
-    let report = check::run(world.service(), None, mends).await.unwrap();
+    let report = check::run(world.engine(), None, mends).await.unwrap();
     assert!(report.notes.is_empty(), "{:?}", report.notes);
     report
 }
@@ -603,8 +603,8 @@ async fn nothing_is_found_amid_writes_and_large_standings_are_looked_at_part_by_
             for round in 0..(2 + case_count(1)).min(12) {
                 // Standings are begun, half-way and complete; the clock goes on.
                 world.set_time(&format!("2026-11-21T{:02}:59:00Z", 11 + round));
-                world.service().engine.run(&Rollover).await.unwrap();
-                let report = check::run(world.service(), None, round % 3 == 2)
+                world.engine().run(&Rollover).await.unwrap();
+                let report = check::run(world.engine(), None, round % 3 == 2)
                     .await
                     .unwrap();
                 assert_eq!(report.findings, [], "amid writes");
@@ -658,7 +658,7 @@ async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
     run(&world, &["ZADD", &key, "-70", "x"]).await;
     run(&world, &["ZADD", &key, "-70", "a longer entry"]).await;
     for mends in [false, true] {
-        let report = check::run(world.service(), None, mends).await.unwrap();
+        let report = check::run(world.engine(), None, mends).await.unwrap();
         let noted = report
             .notes
             .iter()
@@ -674,9 +674,9 @@ async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
     }
     run(&world, &["ZREM", &key, "x", "a longer entry"]).await;
     let id = BoardId::parse("b").unwrap();
-    world.service().engine.run(&Moves).await.unwrap();
+    world.engine().run(&Moves).await.unwrap();
     assert_eq!(
-        moves::work::progress(world.service(), &id)
+        moves::work::progress(world.engine(), &id)
             .await
             .unwrap()
             .shards,
@@ -684,7 +684,7 @@ async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
     );
     // Until it has gone, what has moved is marked.
     assert_eq!(check(&world, false).await.findings, []);
-    world.service().engine.run(&Purge).await.unwrap();
+    world.engine().run(&Purge).await.unwrap();
     assert_eq!(check(&world, false).await.findings, []);
 
     // A part that was left behind, as if nobody had registered it.
@@ -746,18 +746,18 @@ async fn what_is_damaged_ends_the_check_of_nothing_else() {
         assert_eq!(report.mended, u64::from(mends));
     }
     let id = BoardId::parse("nobody").unwrap();
-    let error = check::run(world.service(), Some(&id), false)
+    let error = check::run(world.engine(), Some(&id), false)
         .await
         .unwrap_err();
     assert_eq!(error.to_string(), "there is no board nobody");
     let sound = BoardId::parse("sound").unwrap();
-    let report = check::run(world.service(), Some(&sound), false)
+    let report = check::run(world.engine(), Some(&sound), false)
         .await
         .unwrap();
     assert_eq!((report.boards, report.findings), (1, Vec::new()));
 
     run(&world, &["SET", "st:{boards}:unneeded", "x"]).await;
-    let report = check::run(world.service(), Some(&sound), false)
+    let report = check::run(world.engine(), Some(&sound), false)
         .await
         .unwrap();
     assert_eq!(kinds(&report.findings), [("type", "")]);
@@ -784,7 +784,7 @@ async fn what_has_expired_in_part_goes_and_a_deleted_board_leaves_nothing() {
     world.client().delete("/v1/boards/b").await.expect(204);
     // It is marked.
     assert_eq!(check(&world, false).await.findings, []);
-    world.service().engine.run(&Purge).await.unwrap();
+    world.engine().run(&Purge).await.unwrap();
     let report = check(&world, false).await;
     assert_eq!((report.boards, report.findings), (0, Vec::new()));
 }

@@ -27,8 +27,8 @@ async fn world(instances: usize, now: &str, definition: Value) -> World {
 }
 
 async fn run(instance: &Instance) {
-    instance.service.engine.refresh_boards().await.unwrap();
-    instance.service.engine.run(&ClosePeriods).await.unwrap();
+    instance.engine.refresh_boards().await.unwrap();
+    instance.engine.run(&ClosePeriods).await.unwrap();
 }
 
 fn event(id: &str, member: &str, score: i64, at: &str) -> Value {
@@ -66,7 +66,7 @@ fn close_path(window: &str, key: &str) -> String {
 
 /// The results of a window by the keys of their periods, the oldest first.
 async fn results(world: &World, window: &str) -> Vec<(String, PeriodResult)> {
-    let (engine, id) = (&world.service().engine, BoardId::parse("b").unwrap());
+    let (engine, id) = (&world.engine(), BoardId::parse("b").unwrap());
     let (board, window) = (engine.board(&id).await.unwrap(), window.parse().unwrap());
     let store = &engine.store;
     let keys = results::store::final_periods(store, &board, window, (None, None), 1_000).await;
@@ -142,7 +142,7 @@ async fn month(instances: usize) -> World {
     }
     // Every instance holds the board, as those do that follow the changes of definitions.
     for instance in &world.instances {
-        instance.service.engine.refresh_boards().await.unwrap();
+        instance.engine.refresh_boards().await.unwrap();
     }
     world
 }
@@ -258,7 +258,7 @@ async fn a_closing_that_is_broken_off_anywhere_is_finished_by_others_once() {
     // Each time another instance comes some steps further.
     for waits in (1..WAITS_MAX).step_by(7) {
         let instance = &world.instances[usize::from(waits) % 3];
-        let run = instance.service.engine.run(&ClosePeriods);
+        let run = instance.engine.run(&ClosePeriods);
         if break_off(run, waits).await.is_some() {
             break;
         }
@@ -283,7 +283,7 @@ async fn a_closing_amid_which_redis_is_killed_again_and_again_is_finished_once()
     let closing = async {
         while instant_or_none(&world).await.as_deref() != Some("2026-11-01T00:00:00Z") {
             for instance in &world.instances {
-                let _ = instance.service.engine.run(&ClosePeriods).await;
+                let _ = instance.engine.run(&ClosePeriods).await;
             }
         }
     };
@@ -297,7 +297,7 @@ async fn a_closing_amid_which_redis_is_killed_again_and_again_is_finished_once()
     tokio::join!(closing, killing);
     for instance in &world.instances {
         eventually("the rest is closed", async || {
-            instance.service.engine.run(&ClosePeriods).await.is_ok()
+            instance.engine.run(&ClosePeriods).await.is_ok()
         })
         .await;
     }
@@ -307,9 +307,7 @@ async fn a_closing_amid_which_redis_is_killed_again_and_again_is_finished_once()
 /// Up to where the results are recorded; `None` also while Redis is away.
 async fn instant_or_none(world: &World) -> Option<String> {
     let id = BoardId::parse("b").unwrap();
-    let closings = boards::closings(&world.service().engine.store, &id)
-        .await
-        .ok()??;
+    let closings = boards::closings(&world.engine().store, &id).await.ok()??;
     closings.results_until.map(Timestamp::to_rfc3339_seconds)
 }
 
@@ -488,7 +486,7 @@ async fn a_move_amid_a_closing_loses_neither() {
         let client = world.client();
         client.spread("b", 3).await;
         world.set_time("2026-11-01T01:00:00Z");
-        let engines = [0, 1].map(|place| &world.instances[place].service.engine);
+        let engines = [0, 1].map(|place| &world.instances[place].engine);
         break_off(engines[0].run(&Moves), waits).await;
         join_all(world.instances.iter().map(run)).await;
         world.instances[1].end_move("b").await;
@@ -534,7 +532,7 @@ async fn nothing_is_closed_by_a_clock_that_is_doubted() {
 async fn results_that_were_decided_are_recorded_though_finalize_is_removed() {
     let world = month(2).await;
     world.set_time("2026-11-01T01:00:00Z");
-    let first = &world.instances[0].service.engine;
+    let first = &world.instances[0].engine;
     // It is decided, and little more.
     let mut waits = 1;
     while instant(&world, "closing_until").await.is_none() {
@@ -626,10 +624,7 @@ async fn whoever_asks_for_a_result_has_it_recorded_if_nobody_has_come_to_that() 
     let client = world.client();
     send(client, event("1", "ann", 5, "2026-11-21T11:30:00Z")).await;
     world.set_time("2026-11-21T12:00:00Z");
-    let (engine, id) = (
-        &world.instances[1].service.engine,
-        BoardId::parse("b").unwrap(),
-    );
+    let (engine, id) = (&world.instances[1].engine, BoardId::parse("b").unwrap());
     let (board, until) = (engine.board(&id).await.unwrap(), world.clock.now());
     closings::store::decide(&engine.store, &board, until)
         .await
@@ -670,7 +665,7 @@ async fn field(primary: &RedisServer, name: &str) -> Option<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_final_before_the_replicas_have_its_barrier() {
     let set = Replicated::start("2026-11-20T12:00:00Z").await;
-    let (engine, client) = (&set.instance.service.engine, &set.instance.client);
+    let (engine, client) = (&set.instance.engine, &set.instance.client);
     let id = BoardId::parse("d").unwrap();
     let definition = json!({"windows": ["day"], "finalize": "10m"});
     client.define("d", definition).await;

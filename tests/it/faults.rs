@@ -138,36 +138,25 @@ async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
         world.client().define(ties, definition).await;
         crowd(world.client(), ties, "2026-11-19T12:00:00Z").await;
     }
-    let service = Arc::clone(world.service());
+    let engine = Arc::clone(world.engine());
     let at = Timestamp::parse("2026-11-19T00:00:00Z").unwrap();
     let mut cursors = Vec::new();
     for ties in ["first", "member"] {
-        let board = service
-            .engine
-            .board(&BoardId::parse(ties).unwrap())
-            .await
-            .unwrap();
+        let board = engine.board(&BoardId::parse(ties).unwrap()).await.unwrap();
         let shard = board.shards().remove(0);
         let derived = shard.derived().next().unwrap();
         let period = shard.calendar.containing(derived.window.unit(), at);
-        let now = service.engine.clock.now();
+        let now = engine.clock.now();
         let running = shard.calendar.containing(derived.window.unit(), now);
         for _ in 0..3 {
-            let step = rollover::advance(
-                &service.engine.store,
-                &shard,
-                &derived,
-                &period,
-                &running,
-                now,
-                200,
-            );
+            let step =
+                rollover::advance(&engine.store, &shard, &derived, &period, &running, now, 200);
             assert!(!step.await.unwrap());
         }
         let day = shard.series(Window::Period(Unit::Day), Track::Shown);
         let standing = Standing::of(day, period);
         let zset = keys::standing(&shard, &standing).next().unwrap();
-        let part = moves::store::scan_members(&service.engine.store, &shard, &zset, "0")
+        let part = moves::store::scan_members(&engine.store, &shard, &zset, "0")
             .await
             .unwrap();
         cursors.push((shard, zset, part));
@@ -187,10 +176,9 @@ async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
         assert_eq!(page["total"], 1_000, "{path}");
         let mut met: HashSet<String> = part.into_iter().map(|member| member.id).collect();
         while cursor != "0" {
-            let (next, part) =
-                moves::store::scan_members(&service.engine.store, &shard, &zset, &cursor)
-                    .await
-                    .unwrap();
+            let (next, part) = moves::store::scan_members(&engine.store, &shard, &zset, &cursor)
+                .await
+                .unwrap();
             met.extend(part.into_iter().map(|member| member.id));
             cursor = next;
         }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use reqwest::Method;
 use serde_json::{Value, json};
 use standings::check;
-use standings::core::Service;
+use standings::core::Engine;
 use standings::core::hide::store::hidden::new_hide_id;
 use standings::domain::hide::{Hide, Reason};
 use standings::domain::ids::{BoardId, MemberId};
@@ -28,21 +28,21 @@ fn board(id: &str) -> BoardId {
     BoardId::parse(id).unwrap()
 }
 
-async fn set_hidden(service: &Service, id: &str, member: &str, is_hidden: bool) {
+async fn set_hidden(engine: &Engine, id: &str, member: &str, is_hidden: bool) {
     let (id, member) = (board(id), MemberId::parse(member).unwrap());
     if is_hidden {
         let hide = Hide {
             id: new_hide_id().unwrap(),
             reason: Reason::parse("cheating").unwrap(),
             by: "mod".to_owned(),
-            since: service.engine.clock.now(),
+            since: engine.clock.now(),
             until: None,
         };
-        moderation::work::hide(service, &id, &member, &hide)
+        moderation::work::hide(engine, &id, &member, &hide)
             .await
             .unwrap();
     } else {
-        moderation::work::unhide(service, &id, &member)
+        moderation::work::unhide(engine, &id, &member)
             .await
             .unwrap();
     }
@@ -66,7 +66,7 @@ async fn fill(client: &Client, id: &str, count: usize) {
 type Known = BTreeMap<String, (Option<bool>, u64)>;
 
 /// Hides members and brings them back, until it has done so often enough.
-async fn moderate(service: &Service, id: &str, known: &Mutex<Known>, number: u64) {
+async fn moderate(engine: &Engine, id: &str, known: &Mutex<Known>, number: u64) {
     let mut random = Random::new(seed(number));
     for _ in 0..case_count(CHANGES) {
         let member = format!("m{}", random.below(MEMBERS));
@@ -78,7 +78,7 @@ async fn moderate(service: &Service, id: &str, known: &Mutex<Known>, number: u64
             *known = (None, known.1 + 1);
             !was_hidden
         };
-        set_hidden(service, id, &member, is_hidden).await;
+        set_hidden(engine, id, &member, is_hidden).await;
         known.lock().get_mut(&member).unwrap().0 = Some(is_hidden);
     }
 }
@@ -150,8 +150,8 @@ async fn nobody_is_shown_after_the_answer_to_a_hide_and_no_rank_is_skipped_or_do
         let is_over = AtomicBool::new(false);
         let moderators = world.instances.iter().zip(1..);
         let moderating = async {
-            let all = moderators
-                .map(|(instance, number)| moderate(&instance.service, id, &known, number));
+            let all =
+                moderators.map(|(instance, number)| moderate(&instance.engine, id, &known, number));
             join_all(all).await;
             is_over.store(true, Ordering::SeqCst);
         };
@@ -192,7 +192,7 @@ async fn where_nothing_can_be_written_a_read_fails_rather_than_show_a_hidden_mem
         .await;
     fill(world.client(), "b", 5).await;
     let page = "/v1/boards/b/standings/all";
-    set_hidden(world.service(), "b", "m0", true).await;
+    set_hidden(world.engine(), "b", "m0", true).await;
     world.redis.on_each("CONFIG SET maxmemory 1").await;
     let once = world.client().builder(Method::GET, page);
     let refused = Client::send(once).await;
@@ -230,7 +230,7 @@ async fn a_list_that_is_kept_short_is_exact_however_much_of_its_spare_is_hidden(
     let definition = json!({"windows": ["all"], "update": "max", "keep_top": 5});
     world.client().define("b", definition).await;
     fill(world.client(), "b", COUNT).await;
-    let (client, service) = (world.client(), world.service());
+    let (client, engine) = (world.client(), world.engine());
     let mut hidden = BTreeSet::new();
     let hide = async |hidden: &mut BTreeSet<usize>, to: usize| {
         for from in (hidden.len()..to).step_by(100) {
@@ -240,7 +240,7 @@ async fn a_list_that_is_kept_short_is_exact_however_much_of_its_spare_is_hidden(
             join_all(
                 members
                     .iter()
-                    .map(|member| set_hidden(service, "b", member, true)),
+                    .map(|member| set_hidden(engine, "b", member, true)),
             )
             .await;
         }
@@ -256,7 +256,7 @@ async fn a_list_that_is_kept_short_is_exact_however_much_of_its_spare_is_hidden(
     check_best(client, COUNT, &hidden).await;
     assert_ne!(narrow().await, none, "more than half of it is");
     // The job has come half-way, and more are hidden.
-    let all = async || service.engine.run(&HiddenLists).await;
+    let all = async || engine.run(&HiddenLists).await;
     assert!(break_off(all(), 12).await.is_none());
     hide(&mut hidden, 700).await;
     check_best(client, COUNT, &hidden).await;
@@ -281,10 +281,10 @@ async fn a_list_that_is_kept_short_is_exact_however_much_of_its_spare_is_hidden(
         .filter(|index| index % 39 == 3)
         .collect::<Vec<usize>>();
     for index in &back {
-        set_hidden(service, "b", &format!("m{index}"), false).await;
+        set_hidden(engine, "b", &format!("m{index}"), false).await;
         hidden.remove(index);
     }
     check_best(client, COUNT, &hidden).await;
-    let found = check::run(service, Some(&board("b")), false).await.unwrap();
+    let found = check::run(engine, Some(&board("b")), false).await.unwrap();
     assert!(found.findings.is_empty(), "{:?}", found.findings);
 }

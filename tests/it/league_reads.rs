@@ -76,7 +76,7 @@ async fn play(world: &World, week: &str, scores: &[(&str, i64)]) {
 /// Ends the week: the next one has begun, and what the last has led to is decided.
 async fn turn(world: &World, next: &str) {
     world.set_time(&format!("{next}T00:00:01Z"));
-    world.service().engine.run(&ClosePeriods).await.unwrap();
+    world.engine().run(&ClosePeriods).await.unwrap();
 }
 
 /// The zone of a member and its points to the edges.

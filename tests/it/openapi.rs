@@ -317,7 +317,7 @@ async fn every_answer_is_as_its_schema_says_and_every_request_has_to_be() {
         if described["tags"][0] == "results" {
             // The day is over.
             world.set_time("2026-11-22T12:00:00Z");
-            world.service().engine.run(&ClosePeriods).await.unwrap();
+            world.engine().run(&ClosePeriods).await.unwrap();
         }
         let name = format!("{method} {path}");
         let json_of = |content: &Value| content["application/json"]["schema"].clone();

@@ -20,7 +20,7 @@ const CALLS: i64 = 64;
 /// made before it.
 async fn add_points(instance: &Instance) {
     let board = BoardId::parse("b").unwrap();
-    let board = instance.service.engine.board(&board).await.unwrap();
+    let board = instance.engine.board(&board).await.unwrap();
     let now = Timestamp::parse(NOW).unwrap();
     let event = Event {
         id: None,
@@ -41,7 +41,7 @@ async fn add_points(instance: &Instance) {
         queued: None,
     };
     let shard = &board.shards()[0];
-    let store = &instance.service.engine.store;
+    let store = &instance.engine.store;
     let calls: Vec<_> = (0..CALLS)
         .map(|_| events::apply(store, shard, vec![ready.clone()], now))
         .collect();

@@ -194,7 +194,7 @@ async fn a_board_can_be_deleted_when_memory_is_full() {
         let told = [&line["boards"][0], &line["outcome"]["status"]];
         assert_eq!(told, [&json!(board), &json!(204)], "{line}");
     }
-    world.service().engine.run(&Purge).await.unwrap();
+    world.engine().run(&Purge).await.unwrap();
     eventually("there is room again", async || {
         warnings(client).await.is_empty()
     })
@@ -259,7 +259,7 @@ async fn every_primary_of_a_cluster_is_looked_at() {
         assert!(warning.contains("volatile-lru"), "{warning}");
     }
     assert!(found[0] != found[1] && found[1] != found[2]);
-    let report = check::run(&instance.service, None, false).await.unwrap();
+    let report = check::run(&instance.engine, None, false).await.unwrap();
     assert_eq!(report.notes, found, "a check says the same");
 }
 
@@ -404,10 +404,10 @@ async fn the_permissions_in_the_guide_are_enough() {
         }
     }
     client.spread("b", 4).await;
-    let service = &instance.service;
+    let engine = &instance.engine;
     eventually("the board has moved", async || {
-        service.engine.run(&Rollover).await.unwrap();
-        service.engine.run(&Moves).await.unwrap();
+        engine.run(&Rollover).await.unwrap();
+        engine.run(&Moves).await.unwrap();
         let shards = client.get("/v1/boards/b/shards").await.expect(200);
         shards["moving_to"].is_null()
     })
@@ -418,7 +418,7 @@ async fn the_permissions_in_the_guide_are_enough() {
             .await
             .expect(204);
     }
-    service.engine.run(&Purge).await.unwrap();
+    engine.run(&Purge).await.unwrap();
     assert_eq!(warnings(client).await, [""; 0]);
 }
 

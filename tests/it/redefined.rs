@@ -408,7 +408,7 @@ async fn world() -> World {
     ]}});
     client.define("league", league).await;
     world.set_time(NOW);
-    world.service().engine.run(&ClosePeriods).await.unwrap();
+    world.engine().run(&ClosePeriods).await.unwrap();
     world
 }
 

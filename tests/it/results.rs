@@ -34,7 +34,7 @@ async fn world_at(begin: &str, now: &str, definition: Value) -> World {
 }
 
 async fn close(instance: &Instance) {
-    instance.service.engine.run(&ClosePeriods).await.unwrap();
+    instance.engine.run(&ClosePeriods).await.unwrap();
 }
 
 /// Sends events of these members with these scores, each a second after the one before.
@@ -496,7 +496,7 @@ async fn the_trailer_of_an_export_says_whether_anything_has_changed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_tells_of_hides_since_its_revision_was_read() {
     let world = world(json!({"windows": ["day"], "finalize": "10m"})).await;
-    let (client, service) = (world.client(), &world.instances[0].service);
+    let (client, service) = (world.client(), &world.instances[0].engine);
     send(client, DAY, &members(3)).await;
     world.set_time(LATER);
     close(&world.instances[0]).await;
@@ -635,7 +635,7 @@ async fn results_go_with_their_board() {
         get(client, "day/periods/2026-11-20").await;
         assert_eq!(world.redis.keys("st:{b}:*:digests:day").await.len(), 1);
         client.delete("/v1/boards/b").await.expect(204);
-        world.service().engine.run(&Purge).await.unwrap();
+        world.engine().run(&Purge).await.unwrap();
         let left = world.redis.keys("st:{b}:*:*").await;
         let of_results = left.iter().filter(|key| !key.contains(":e:"));
         assert_eq!(of_results.count(), 0, "{left:?}");

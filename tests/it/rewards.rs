@@ -35,11 +35,11 @@ async fn send(client: &Client, day: &str, member: &str, score: i64) {
 }
 
 async fn close(instance: &Instance) {
-    instance.service.engine.run(&ClosePeriods).await.unwrap();
+    instance.engine.run(&ClosePeriods).await.unwrap();
 }
 
 async fn revise(instance: &Instance) {
-    instance.service.engine.run(&Revisions).await.unwrap();
+    instance.engine.run(&Revisions).await.unwrap();
 }
 
 async fn hide(client: &Client, member: &str) {
@@ -149,7 +149,7 @@ async fn revisions(client: &Client, period: &str) -> Vec<String> {
 
 /// The kinds of the messages in the outbox, in order.
 async fn posted(world: &World) -> Vec<String> {
-    let (engine, id) = (&world.service().engine, BoardId::parse("b").unwrap());
+    let (engine, id) = (&world.engine(), BoardId::parse("b").unwrap());
     let generation = world.generation("b").await.parse().unwrap();
     let messages = outbox::store::posted(&engine.store, &id, generation)
         .await
@@ -470,7 +470,7 @@ async fn is_noted_when_given_back(world: &World) -> bool {
 #[tokio::test]
 async fn a_call_that_is_dropped_lets_others_go_on_where_it_was() {
     let world = closed(1, 1).await;
-    let (client, service) = (world.client(), world.service());
+    let (client, service) = (world.client(), world.engine());
     let (id, choice) = (
         BoardId::parse("b").unwrap(),
         Choice::Key("2026-11-21".to_owned()),
@@ -508,7 +508,7 @@ async fn every_reward_is_handed_out_once_wherever_a_closing_and_a_revision_break
     let world = World::with_instances(2, "2026-11-01T12:00:00Z").await;
     let client = world.client();
     client.define("b", definition(2)).await;
-    let engines = [0, 1].map(|place| &world.instances[place].service.engine);
+    let engines = [0, 1].map(|place| &world.instances[place].engine);
     // Both have the board in memory.
     let other = &world.instances[1].client;
     other.get("/v1/boards/b/summary").await.expect(200);
@@ -868,7 +868,7 @@ async fn a_hide_revises_periods_in_which_no_member_of_the_shard_has_an_event() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_by_which_results_are_revised_are_noted_before_a_journal_forgets_them() {
     let world = closed(1, 1).await;
-    let (client, engine) = (world.client(), &world.service().engine);
+    let (client, engine) = (world.client(), &world.engine());
     let board = engine.board(&BoardId::parse("b").unwrap()).await.unwrap();
     hide(client, "ann").await;
     unhide(client, "ann").await;

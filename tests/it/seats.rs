@@ -52,7 +52,7 @@ async fn join(client: &Client, member: &str) -> (u16, Value) {
 
 /// Makes all periods final that are over.
 async fn close_periods(world: &World) {
-    let engine = &world.service().engine;
+    let engine = &world.engine();
     engine.refresh_boards().await.unwrap();
     engine.run(&ClosePeriods).await.unwrap();
 }
@@ -159,7 +159,7 @@ async fn a_member_that_joins_at_once_through_all_instances_has_one_seat() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_left_behind_each_step_is_taken_to_its_end() {
     let world = world(2, json!({"cohort_size": 2})).await;
-    let engine = &world.service().engine;
+    let engine = &world.engine();
     let id = BoardId::parse("l").unwrap();
     for (number, steps) in [0, 1, 2, 3, 3, 2, 1].into_iter().enumerate() {
         let member = MemberId::parse(&format!("m{number}")).unwrap();
@@ -239,7 +239,7 @@ async fn seating_that_breaks_off_anywhere_leaves_nothing_that_is_wrong() {
         } else {
             Reason::Event(None)
         };
-        let engine = &world.instances[0].service.engine;
+        let engine = &world.instances[0].engine;
         let seated = break_off(engine.seat(&id, &member, reason), waits).await;
         let seated = seated.map(Result::unwrap);
         let (_, seat) = join(&world.instances[1].client, member.as_str()).await;
@@ -403,7 +403,7 @@ async fn a_hidden_member_is_seated_out_of_sight_also_after_an_erasure() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hidden_member_that_was_erased_half_way_is_seated_out_of_sight() {
     let world = world(1, json!({"cohort_size": 2})).await;
-    let (client, engine) = (world.client(), &world.service().engine);
+    let (client, engine) = (world.client(), &world.engine());
     let id = BoardId::parse("l").unwrap();
     let board = engine.board(&id).await.unwrap();
     // Some of them sit at home.

@@ -47,7 +47,7 @@ async fn world(instances: usize, more: Value) -> World {
     let world = World::with_instances(instances, NOW).await;
     world.client().define("b", league(&more)).await;
     for instance in &world.instances {
-        instance.service.engine.refresh_boards().await.unwrap();
+        instance.engine.refresh_boards().await.unwrap();
     }
     world
 }
@@ -62,7 +62,7 @@ fn member(name: &str) -> MemberId {
 
 /// Seats members in a cohort of the running week, with scores, as joining and playing would.
 async fn sit(world: &World, cohort: &str, scores: &[(&str, i64)]) {
-    let engine = &world.service().engine;
+    let engine = world.engine();
     let (board, store) = (engine.board(&id()).await.unwrap(), &engine.store);
     let (now, shards) = (engine.clock.now(), board.shards());
     let period = board.calendar.containing(board.league_unit().unwrap(), now);
@@ -112,12 +112,12 @@ async fn ten(world: &World, cohort: &str, prefix: &str) -> Vec<String> {
 }
 
 async fn close(instance: &Instance) {
-    instance.service.engine.refresh_boards().await.unwrap();
-    instance.service.engine.run(&ClosePeriods).await.unwrap();
+    instance.engine.refresh_boards().await.unwrap();
+    instance.engine.run(&ClosePeriods).await.unwrap();
 }
 
 async fn player(world: &World, name: &str) -> Option<Player> {
-    let engine = &world.service().engine;
+    let engine = world.engine();
     let board = engine.board(&id()).await.unwrap();
     let (member, shards) = (member(name), board.shards());
     let home = &shards[board.shard_of(&member)];
@@ -129,7 +129,7 @@ async fn player(world: &World, name: &str) -> Option<Player> {
 
 /// The history of a member: the tier, where it went, its position and its bonus, the newest line first.
 async fn history(world: &World, name: &str) -> Vec<(String, String, Option<u64>, i64)> {
-    let engine = &world.service().engine;
+    let engine = world.engine();
     let board = engine.board(&id()).await.unwrap();
     let (member, shards) = (member(name), board.shards());
     let home = &shards[board.shard_of(&member)];
@@ -184,7 +184,7 @@ async fn result(client: &Client, cohort: &str) -> Value {
 }
 
 async fn messages(world: &World) -> Vec<Value> {
-    let engine = &world.service().engine;
+    let engine = world.engine();
     let board = engine.board(&id()).await.unwrap();
     let mut found: BTreeMap<String, Value> = BTreeMap::new();
     // They come in no order, some at once.
@@ -304,7 +304,7 @@ async fn who_turns_a_seat_and_in_which_order_makes_no_difference() {
         names.extend(ten(&world, "0-2", "n").await);
         world.set_time(END);
         let turn = async |instance: usize, name: &str| {
-            let engine = &world.instances[instance].service.engine;
+            let engine = &world.instances[instance].engine;
             turning::turn_seat(engine, &id(), &member(name))
                 .await
                 .unwrap();
@@ -347,7 +347,7 @@ async fn a_closing_that_dies_at_any_step_is_brought_to_its_end_by_another_instan
         ten(&world, "1-1", "m").await;
         ten(&world, "0-2", "n").await;
         world.set_time(END);
-        let first = &world.instances[0].service.engine;
+        let first = &world.instances[0].engine;
         let ended = break_off(
             first.run(&ClosePeriods),
             if expected.is_none() { WAITS_MAX } else { waits },
@@ -372,7 +372,7 @@ async fn a_closing_that_dies_at_any_step_is_brought_to_its_end_by_another_instan
 
 /// How far the results of closings have come by what is stored, if none is missing.
 async fn closed_until(world: &World) -> Option<Timestamp> {
-    let closings = boards::closings(&world.service().engine.store, &id()).await;
+    let closings = boards::closings(world.engine().store, &id()).await;
     let closings = closings.unwrap().unwrap();
     closings.results_until.filter(|_| !closings.is_pending())
 }
@@ -385,9 +385,9 @@ async fn a_job_that_meets_the_decision_of_another_instance_carries_it_out() {
         sit(&world, "1-1", &[("ann", 5)]).await;
         world.set_time(END);
         for instance in &world.instances {
-            instance.service.engine.refresh_boards().await.unwrap();
+            instance.engine.refresh_boards().await.unwrap();
         }
-        let [one, other] = [0, 1].map(|index| &world.instances[index].service.engine);
+        let [one, other] = [0, 1].map(|index| &world.instances[index].engine);
         let run = async || one.run(&ClosePeriods).await.unwrap();
         let turn = async || {
             turning::turn_seat(other, &id(), &member("ann"))
@@ -415,7 +415,7 @@ async fn instances_that_close_side_by_side_fail_at_nothing() {
         }
         world.set_time(END);
         let turns = names.iter().enumerate().map(|(index, name)| {
-            let engine = &world.instances[index % 3].service.engine;
+            let engine = &world.instances[index % 3].engine;
             async move {
                 turning::turn_seat(engine, &id(), &member(name))
                     .await
@@ -425,7 +425,7 @@ async fn instances_that_close_side_by_side_fail_at_nothing() {
         let closings = world.instances.iter().map(close);
         tokio::join!(join_all(turns), join_all(closings));
         for instance in &world.instances {
-            let (faults, _) = instance.service.engine.faults.list(10);
+            let (faults, _) = instance.engine.faults.list(10);
             assert!(faults.is_empty(), "{faults:?}");
         }
         // The first runs have come to the end.
@@ -448,7 +448,7 @@ async fn who_joins_takes_the_closing_before_to_its_end() {
     sit(&world, "1-1", &[("ann", 7), ("bob", 5), ("cat", 3)]).await;
     world.set_time("2026-11-24T12:00:00Z");
     assert_eq!(join(one, "ann").await, ("silver".to_owned(), 70));
-    let closings = boards::closings(&world.service().engine.store, &id()).await;
+    let closings = boards::closings(world.engine().store, &id()).await;
     assert!(closings.unwrap().unwrap().is_pending());
     world.set_time("2026-12-01T12:00:00Z");
     // They have missed a week, and she has to be turned.
@@ -557,7 +557,7 @@ async fn a_hide_revises_results_and_claims_find_rewards_that_lie_before_the_hist
 
 /// Gives a member a history of more lines than are kept.
 async fn play_many(world: &World, name: &str) {
-    let engine = &world.service().engine;
+    let engine = world.engine();
     let board = engine.board(&id()).await.unwrap();
     let (member, shards) = (member(name), board.shards());
     let home = &shards[board.shard_of(&member)];
@@ -643,7 +643,7 @@ async fn a_seat_that_was_never_listed_leads_nowhere() {
     let world = world(1, json!({})).await;
     sit(&world, "1-1", &[("ann", 5)]).await;
     // Its home knows the seat, and its cohort does not.
-    let engine = &world.service().engine;
+    let engine = world.engine();
     let board = engine.board(&id()).await.unwrap();
     let member = member("bob");
     let home = &board.shards()[board.shard_of(&member)];
@@ -678,7 +678,7 @@ async fn a_seat_that_was_never_listed_leads_nowhere() {
 async fn nobody_is_turned_before_the_wait_is_over() {
     let world = world(1, json!({"finalize": "1m"})).await;
     sit(&world, "1-1", &[("ann", 5)]).await;
-    let engine = &world.service().engine;
+    let engine = world.engine();
     let turn = async || turning::turn_seat(engine, &id(), &member("ann")).await;
     turn().await.unwrap();
     assert!(
@@ -701,7 +701,7 @@ async fn periods_that_were_missed_by_the_service_are_closed_in_their_order() {
     world.set_time("2026-12-01T12:00:00Z");
     sit(&world, "2-1", &[("zoe", 7), ("yan", 3)]).await;
     world.set_time("2026-12-31T12:00:00Z");
-    turning::turn_seat(&world.service().engine, &id(), &member("zoe"))
+    turning::turn_seat(world.engine(), &id(), &member("zoe"))
         .await
         .unwrap();
     close(&world.instances[0]).await;
@@ -753,7 +753,7 @@ async fn histories_and_results_outlive_the_standings() {
     let world = world(1, json!({"retention": {"week": "7d"}})).await;
     ten(&world, "1-1", "m").await;
     let tier = format!(":tiers:week:{WEEK}/1");
-    let board = world.service().engine.board(&id()).await.unwrap();
+    let board = world.engine().board(&id()).await.unwrap();
     let now = Timestamp::parse(NOW).unwrap();
     let period = board.calendar.containing(board.league_unit().unwrap(), now);
     let shards = board.shards();
@@ -799,7 +799,7 @@ async fn histories_and_results_outlive_the_standings() {
         .await
         .expect_problem(410, "period-expired");
     // A seat that is not turned by then never counted.
-    turning::turn_seat(&world.service().engine, &id(), &member("m0"))
+    turning::turn_seat(world.engine(), &id(), &member("m0"))
         .await
         .unwrap();
     assert_eq!(history(&world, "m0").await.len(), 1);
@@ -893,7 +893,7 @@ async fn the_result_of_a_cohort_does_not_wait_for_the_others() {
     ten(&world, "1-1", "m").await;
     ten(&world, "1-2", "n").await;
     world.set_time(END);
-    turning::turn_seat(&world.service().engine, &id(), &member("m0"))
+    turning::turn_seat(world.engine(), &id(), &member("m0"))
         .await
         .unwrap();
     let body = result(world.client(), "silver-1").await;
@@ -1005,7 +1005,7 @@ async fn hides_count_up_to_the_decision_and_revise_ranks_and_rewards_afterwards(
     hide("m1").await;
     client.delete("/v1/boards/b/hidden/m0").await.expect(204);
     for instance in &world.instances {
-        instance.service.engine.run(&Revisions).await.unwrap();
+        instance.engine.run(&Revisions).await.unwrap();
     }
     let after = all_that_is_stored(&world).await;
     for (key, fields) in &before {

@@ -10,7 +10,7 @@ use crate::core::read::merge::{Merged, Start};
 use crate::core::read::reader::Reader;
 use crate::core::read::store::standings::{Entry, SortKey, Visibility};
 use crate::core::write::store::initial::{self, CALL_MEMBERS_MAX, Initialized};
-use crate::core::{Error, LiveBoard, Service};
+use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::board::{Board, FieldError};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
@@ -51,22 +51,21 @@ pub struct FoundInitial {
 /// Sets initial scores (JSON numbers as text), or removes them (`None`). If one is invalid, nothing is done. Each member's
 /// is set in one step, but not all together; repeating the call is safe.
 pub async fn set(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     scores: &BTreeMap<MemberId, Option<String>>,
 ) -> Result<SetInitial, Error> {
     let before = Mutex::default();
-    service
-        .engine
+    engine
         .with_board(id, async |live| {
             let scores = read_scores(&live.board, scores)?;
-            service.engine.note_use(&live).await?;
+            engine.note_use(&live).await?;
             let mut of_shard = vec![Vec::new(); live.shards.len()];
             for score in &scores {
                 of_shard[live.board.shard_of(&score.0)].push(score.clone());
             }
             let shards = live.shards.iter().zip(&of_shard);
-            let set = shards.map(|(shard, scores)| set_all(service, &shard.shard, scores, &before));
+            let set = shards.map(|(shard, scores)| set_all(engine, &shard.shard, scores, &before));
             // All shards finish before the next attempt begins: otherwise it might take a score set by this one for a
             // former score.
             let set = join_all(set).await.into_iter();
@@ -82,7 +81,7 @@ pub async fn set(
 
 /// Sets or removes initial scores of a shard, and collects the former ones.
 async fn set_all(
-    service: &Service,
+    engine: &Engine,
     shard: &Shard,
     scores: &[(MemberId, Option<Score>)],
     noted: &Mutex<BTreeMap<MemberId, Option<Score>>>,
@@ -90,11 +89,11 @@ async fn set_all(
     let mut rest = scores;
     loop {
         let (some, behind) = rest.split_at(rest.len().min(CALL_MEMBERS_MAX));
-        let now = service.engine.clock.now();
-        match initial::set(&service.engine.store, shard, some, now).await? {
+        let now = engine.clock.now();
+        match initial::set(&engine.store, shard, some, now).await? {
             // The call is repeated once the erased data is removed.
             Initialized::Erasing => {
-                service.engine.forget_all(&shard.id).await?;
+                engine.forget_all(&shard.id).await?;
             }
             Initialized::Done { members, before } => {
                 let mut noted = noted.lock();
@@ -121,21 +120,20 @@ async fn set_all(
 
 /// Reads up to `count` initial scores, after the part before (`next`).
 pub async fn scores(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     after: Option<&str>,
     count: usize,
 ) -> Result<FoundInitial, Error> {
-    service
-        .engine
+    engine
         .with_board(id, async |live| {
             let begin = match after {
                 Some(cursor) => behind(&live.board, cursor)?,
                 None => SortKey::FIRST,
             };
             // Callers that may set initial scores also see those of hidden members.
-            let reader = Reader::new(&service.engine, &live, Freshness::Current)
-                .with_visibility(Visibility::All);
+            let reader =
+                Reader::new(engine, &live, Freshness::Current).with_visibility(Visibility::All);
             let list = Merged::new(&reader, live.board.initial_scores());
             let read = Box::pin(list.list(Start::At(&begin), count as u64 + 1));
             let (total, entries) = read.await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::period::{Choice, Target, find_window};
-use crate::core::{Error, LiveBoard, Service};
+use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::edition::{Changed, Edition, Reached};
 use crate::domain::ids::BoardId;
 use crate::domain::problems::Problem;
@@ -68,8 +68,8 @@ impl Look {
 /// # Errors
 ///
 /// [`Error::BoardNotFound`], [`UNKNOWN_WINDOW`](crate::domain::problems::UNKNOWN_WINDOW).
-pub async fn check_window(service: &Service, board: &BoardId, window: &str) -> Result<(), Error> {
-    let live = service.engine.live_board(board).await?;
+pub async fn check_window(engine: &Engine, board: &BoardId, window: &str) -> Result<(), Error> {
+    let live = engine.live_board(board).await?;
     find_window(&live.board, window).map(|_| ())
 }
 
@@ -78,9 +78,8 @@ pub async fn check_window(service: &Service, board: &BoardId, window: &str) -> R
 /// # Errors
 ///
 /// [`Error::BoardNotFound`]; an error if Redis does not answer.
-pub async fn at(service: &Service, board: &BoardId) -> Result<Look, Error> {
-    service
-        .engine
+pub async fn at(engine: &Engine, board: &BoardId) -> Result<Look, Error> {
+    engine
         .with_board(board, async |live| {
             let begun = Instant::now();
             let shards = live.shards.iter();
@@ -107,13 +106,13 @@ pub async fn at(service: &Service, board: &BoardId) -> Result<Look, Error> {
 ///
 /// [`Problem::revision_unknown`]; [`Problem::revision_pending`] if that takes too long.
 pub async fn await_edition(
-    service: &Service,
+    engine: &Engine,
     board: &BoardId,
     wanted: &Edition,
 ) -> Result<(), Error> {
     let begun = Instant::now();
     loop {
-        match look_for(service, board, wanted).await? {
+        match look_for(engine, board, wanted).await? {
             Reached::Yes => return Ok(()),
             Reached::Unknown => return Err(Problem::revision_unknown(board).into()),
             Reached::NotYet if begun.elapsed() >= WAIT_MAX => {
@@ -125,14 +124,13 @@ pub async fn await_edition(
 }
 
 /// Whether a board has an edition now.
-async fn look_for(service: &Service, board: &BoardId, wanted: &Edition) -> Result<Reached, Error> {
-    service
-        .engine
+async fn look_for(engine: &Engine, board: &BoardId, wanted: &Edition) -> Result<Reached, Error> {
+    engine
         .with_board(board, async |live| {
             if !wanted.is_of(&live.board) {
                 // Another instance may know a later definition.
-                service.engine.reload(board).await?;
-                service.engine.require_current(&live)?;
+                engine.reload(board).await?;
+                engine.require_current(&live)?;
                 return Ok(Reached::Unknown);
             }
             let looks = wanted.shards().map(async |index| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::core::write::store::quotas::{self, Taken};
-use crate::core::{Error, LiveBoard, Service};
+use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::event::Origin;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::quota::{self, QuotaUse};
@@ -13,20 +13,19 @@ use crate::runtime::join::try_join_all;
 /// The board, and what is used of those of its quotas that depend only on an event's origin and member, as an event with
 /// these would find it now; and the time of that.
 pub async fn read(
-    service: &Service,
+    engine: &Engine,
     board: &BoardId,
     origin: &Origin,
     member: Option<&MemberId>,
 ) -> Result<(Arc<LiveBoard>, Timestamp, Vec<(QuotaUse, Taken)>), Error> {
-    service
-        .engine
+    engine
         .with_board(board, async |live| {
-            let now = service.engine.clock.now();
+            let now = engine.clock.now();
             let uses = quota::counts(&live.board, origin, member, now);
             if uses.is_empty() {
                 // No shard is asked, because shards of a board without events may not know its definition yet.
-                service.engine.reload(board).await?;
-                service.engine.require_current(&live)?;
+                engine.reload(board).await?;
+                engine.require_current(&live)?;
             }
             // Where counts are stored with the members, that is a single place.
             let homes = live.homes.len().max(1);
@@ -38,7 +37,7 @@ pub async fn read(
                 }
                 let home = live.homes.get(index);
                 let home = home.map_or(&live.shards[0].shard, |home| &home.home);
-                let taken = quotas::counts(&service.engine.store, home, &uses, now).await?;
+                let taken = quotas::counts(&engine.store, home, &uses, now).await?;
                 Ok::<_, Error>(uses.into_iter().zip(taken).collect())
             });
             let mut counts = try_join_all(read).await?.concat();

@@ -216,8 +216,7 @@ pub async fn history(
     let visibility = caller.visibility(params.hidden)?;
     let taken = app.memory.for_read(&caller.takers(), limit).await?;
     let part = (params.before.as_deref(), limit);
-    let (live, seats) =
-        leagues::work::history(&app.service, &id, &member, part, visibility).await?;
+    let (live, seats) = leagues::work::history(&app.engine, &id, &member, part, visibility).await?;
     let board = &live.board;
     let (seats, next) = seats.shown(|played| PlayedBody::new(board, &played));
     let body = HistoryBody {

@@ -98,7 +98,7 @@ impl From<Failed> for FailedBoard {
 pub(crate) async fn begun(app: &App, number: u64) -> Result<Response, Problem> {
     let job = TaskBody::new(
         number,
-        moderation::work::find_task(&app.service, number).await?,
+        moderation::work::find_task(&app.engine, number).await?,
     );
     let location = [(header::LOCATION, format!("/v1/jobs/{number}"))];
     Ok((StatusCode::ACCEPTED, location, JsonResponse(job)).into_response())
@@ -123,7 +123,7 @@ pub async fn get(State(app): Shared, Path(id): Path<String>) -> Answer<TaskBody>
     if number.to_string() != id {
         return Err(unknown());
     }
-    let task = moderation::work::find_task(&app.service, number).await?;
+    let task = moderation::work::find_task(&app.engine, number).await?;
     Ok(JsonResponse(TaskBody::new(number, task)))
 }
 
@@ -140,7 +140,7 @@ pub async fn list(State(app): Shared, Query(params): Query<JobListParams>) -> An
     let number = |text: &str| text.parse::<u64>().map_err(|_| "is no id of a job");
     let (after, limit) = params.part(number)?;
     let status = params.status.unwrap_or(TaskStatus::Running);
-    let found = moderation::work::list_tasks(&app.service, status, after, limit).await?;
+    let found = moderation::work::list_tasks(&app.engine, status, after, limit).await?;
     let (jobs, next) = found.shown(|(number, task)| TaskBody::new(number, task));
     Ok(JsonResponse(JobList { jobs, next }))
 }

@@ -78,7 +78,7 @@ impl QueueBody {
     responses((status = 200, description = "What waits", body = QueueBody))
 )]
 pub async fn queue(State(app): Shared, board: BoardId) -> Answer<QueueBody> {
-    let waiting = work::queue(&app.service, &board).await?;
+    let waiting = work::queue(&app.engine, &board).await?;
     Ok(JsonResponse(QueueBody::new(&board, &waiting)))
 }
 
@@ -92,7 +92,7 @@ pub async fn queue(State(app): Shared, board: BoardId) -> Answer<QueueBody> {
 )]
 pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Answer<QueueList> {
     let (after, limit) = params.part(BoardId::parse)?;
-    let listed = work::queues(&app.service, after.as_ref(), limit).await?;
+    let listed = work::queues(&app.engine, after.as_ref(), limit).await?;
     let (queues, next) = listed.shown(|(board, waiting)| QueueBody::new(&board, &waiting));
     Ok(JsonResponse(QueueList { queues, next }))
 }
@@ -109,7 +109,7 @@ pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Ans
     )
 )]
 pub async fn log(State(app): Shared) -> Answer<LogBody> {
-    let backlog = work::backlog(&app.service).await?;
+    let backlog = work::backlog(&app.engine).await?;
     let partitions = backlog.into_iter().map(|backlog| PartitionBody {
         partition: backlog.partition.to_string(),
         end: backlog.end,
@@ -143,7 +143,7 @@ pub struct MemoryBody {
     responses((status = 200, description = "The estimate", body = MemoryBody))
 )]
 pub async fn memory(State(app): Shared, board: BoardId) -> Answer<MemoryBody> {
-    let footprint = work::footprint(&app.service, &board).await?;
+    let footprint = work::footprint(&app.engine, &board).await?;
     Ok(JsonResponse(MemoryBody {
         board: board.to_string(),
         bytes: footprint.bytes,
@@ -180,7 +180,7 @@ pub async fn spread(
     audit: Audit,
     Json(SpreadBody { count }, _): Json<SpreadBody>,
 ) -> Result<(StatusCode, JsonResponse<Spread>), Problem> {
-    let (before, spread) = moves::work::spread(&app.service, &board, count).await?;
+    let (before, spread) = moves::work::spread(&app.engine, &board, count).await?;
     audit.before(&json!({"shards": before}));
     audit.after(&json!({"shards": spread.moving_to.unwrap_or(spread.shards)}));
     let status = match spread.moving_to {
@@ -197,7 +197,7 @@ pub async fn spread(
 )]
 pub async fn shards(State(app): Shared, board: BoardId) -> Answer<Spread> {
     Ok(JsonResponse(
-        moves::work::progress(&app.service, &board).await?,
+        moves::work::progress(&app.engine, &board).await?,
     ))
 }
 
@@ -251,7 +251,7 @@ impl InstanceBody {
     responses((status = 200, description = "The instances", body = InstanceList))
 )]
 pub async fn instances(State(app): Shared) -> Answer<InstanceList> {
-    let instances = work::instances(&app.service).await?.into_iter();
+    let instances = work::instances(&app.engine).await?.into_iter();
     let instances = instances.map(|(id, instance)| InstanceBody::new(id, instance));
     let instances = instances.collect();
     Ok(JsonResponse(InstanceList { instances }))

@@ -8,7 +8,7 @@ use futures::future::try_join;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::store::{self, Footprint};
-use crate::core::{Error, Service, jobs};
+use crate::core::{Engine, Error, jobs};
 use crate::domain::ids::BoardId;
 use crate::domain::instance::Instance;
 use crate::domain::intake::Backlog;
@@ -33,19 +33,19 @@ pub struct Waiting {
 }
 
 /// The instances that have reported recently, by id.
-pub async fn instances(service: &Service) -> Result<BTreeMap<String, Instance>, Error> {
-    let now = service.engine.clock.now();
-    let mut instances = jobs::store::all(&service.engine.store).await?;
+pub async fn instances(engine: &Engine) -> Result<BTreeMap<String, Instance>, Error> {
+    let now = engine.clock.now();
+    let mut instances = jobs::store::all(&engine.store).await?;
     instances.retain(|_, instance| instance.is_remembered(now));
     Ok(instances)
 }
 
 /// Estimates the memory that a board takes from a sample of its keys.
-pub async fn footprint(service: &Service, id: &BoardId) -> Result<Footprint, Error> {
-    let live = service.engine.live_board(id).await?;
+pub async fn footprint(engine: &Engine, id: &BoardId) -> Result<Footprint, Error> {
+    let live = engine.live_board(id).await?;
     let count = (KEYS_MAX / live.shards.len()).max(1);
     let shards = live.shards.iter();
-    let parts = shards.map(|live| store::estimate(&service.engine.store, &live.shard, count));
+    let parts = shards.map(|live| store::estimate(&engine.store, &live.shard, count));
     let mut all = Footprint::default();
     for part in try_join_all(parts).await? {
         all.keys += part.keys;
@@ -56,21 +56,21 @@ pub async fn footprint(service: &Service, id: &BoardId) -> Result<Footprint, Err
 }
 
 /// What waits on a board.
-pub async fn queue(service: &Service, id: &BoardId) -> Result<Waiting, Error> {
-    let live = service.engine.live_board(id).await?;
+pub async fn queue(engine: &Engine, id: &BoardId) -> Result<Waiting, Error> {
+    let live = engine.live_board(id).await?;
     let names = live.shards.iter().map(|live| QueueName::of(&live.shard));
-    waiting(service, &names.collect::<Vec<_>>()).await
+    waiting(engine, &names.collect::<Vec<_>>()).await
 }
 
 /// What waits on the next `count` boards after `after` in the index of queues. Boards with an unreadable queue are left
 /// out.
 pub async fn queues(
-    service: &Service,
+    engine: &Engine,
     after: Option<&BoardId>,
     count: usize,
 ) -> Result<Part<(BoardId, Waiting), BoardId>, Error> {
     let mut of_boards: BTreeMap<BoardId, Vec<QueueName>> = BTreeMap::new();
-    for queue in queues::all(&service.engine.store).await? {
+    for queue in queues::all(&engine.store).await? {
         let id = queue.name.id.clone();
         of_boards.entry(id).or_default().push(queue.name);
     }
@@ -79,7 +79,7 @@ pub async fn queues(
     let (mut items, mut last) = (Vec::new(), None);
     for (id, names) in rest.by_ref().take(count) {
         last = Some(id.clone());
-        match waiting(service, names).await {
+        match waiting(engine, names).await {
             Ok(waiting) if waiting.size.events == 0 => {}
             Ok(waiting) => items.push((id.clone(), waiting)),
             // Reported by the job that measures the queues.
@@ -92,15 +92,15 @@ pub async fn queues(
 }
 
 /// The part of the log that was not taken yet, by partition; empty if events are not queued in a log.
-pub async fn backlog(service: &Service) -> Result<Vec<Backlog>, Error> {
-    match &queue::of(&service.engine).log {
+pub async fn backlog(engine: &Engine) -> Result<Vec<Backlog>, Error> {
+    match &queue::of(engine).log {
         Some(log) => log.backlog().await,
         None => Ok(Vec::new()),
     }
 }
 
-async fn waiting(service: &Service, names: &[QueueName]) -> Result<Waiting, Error> {
-    let store = &service.engine.store;
+async fn waiting(engine: &Engine, names: &[QueueName]) -> Result<Waiting, Error> {
+    let store = &engine.store;
     let of_queue = async |name: &QueueName| {
         try_join(
             queues::size(store, name),

@@ -114,9 +114,9 @@ pub async fn get(
         .for_entries(&caller.takers(), PARTS_HELD * PART_ENTRIES, includes)
         .await?;
     let cohort = params.cohort.as_deref();
-    let found = results::answers::period_to_export(&app.service, &id, &window, &choice, cohort);
+    let found = results::answers::period_to_export(&app.engine, &id, &window, &choice, cohort);
     let found = found.await?;
-    let export = work::begin(&app.service, found).await?;
+    let export = work::begin(&app.engine, found).await?;
     let (content_type, ending) = params.format.names();
     let key = &export.found.period.target.key;
     let cohort = cohort.map_or(String::new(), |cohort| format!("-{cohort}"));
@@ -156,8 +156,8 @@ fn frames(outgoing: Outgoing) -> impl Stream<Item = Result<Frame<Bytes>, Error>>
             let part = outgoing.part().await?;
             return Ok(Some((Frame::data(part), Some(outgoing))));
         }
-        let service = &outgoing.app.service;
-        let has_changed = work::has_changed(service, &outgoing.export, &outgoing.id).await?;
+        let engine = &outgoing.app.engine;
+        let has_changed = work::has_changed(engine, &outgoing.export, &outgoing.id).await?;
         let changed = HeaderValue::from_static(if has_changed { "true" } else { "false" });
         let trailer = HeaderMap::from_iter([(CHANGED, changed)]);
         Ok(Some((Frame::trailers(trailer), None)))
@@ -170,12 +170,12 @@ const IN_MEMORY: &str = "invariant: an export is written to memory";
 impl Outgoing {
     /// The next part.
     async fn part(&mut self) -> Result<Bytes, Error> {
-        let service = &self.app.service;
-        let entries = work::next_entries(service, &mut self.export).await?;
+        let engine = &self.app.engine;
+        let entries = work::next_entries(engine, &mut self.export).await?;
         let has_profiles = self.includes.has(Include::Profile);
         let profiles = if has_profiles {
             let members = entries.iter().map(|entry| Arc::clone(&entry.member));
-            Some(profiles::work::read(service, members).await?)
+            Some(profiles::work::read(engine, members).await?)
         } else {
             None
         };

@@ -2,7 +2,7 @@
 
 use crate::core::read::scroll::{Place, Scroll};
 use crate::core::read::store::standings::Entry;
-use crate::core::{Error, Service};
+use crate::core::{Engine, Error};
 use crate::domain::ids::BoardId;
 use crate::domain::problems::Problem;
 use crate::domain::state::PeriodState;
@@ -29,7 +29,7 @@ pub struct Export {
 /// # Errors
 ///
 /// [`Problem::period_not_final`]; [`Problem::period_expired`] if its entries have expired.
-pub async fn begin(service: &Service, found: FoundResult) -> Result<Export, Error> {
+pub async fn begin(engine: &Engine, found: FoundResult) -> Result<Export, Error> {
     let (board, target) = (&found.live.board, &found.period.target);
     let Some(result) = found.period.result.clone() else {
         let is_final = found.period.state == Some(PeriodState::Final);
@@ -38,7 +38,7 @@ pub async fn begin(service: &Service, found: FoundResult) -> Result<Export, Erro
     let standing = standing_of(board, &target.standing.section());
     let mut first = Scroll::new(board, standing, Place::default());
     let is_expected = result.total > 0 && !found.is_revising;
-    if is_expected && first.next(&service.engine, 1).await?.is_empty() {
+    if is_expected && first.next(engine, 1).await?.is_empty() {
         return Err(Problem::period_expired(&board.id, &target.name()).into());
     }
     Ok(Export {
@@ -49,19 +49,15 @@ pub async fn begin(service: &Service, found: FoundResult) -> Result<Export, Erro
 }
 
 /// The next entries of an export; fewer than [`PART_ENTRIES`] at its end.
-pub async fn next_entries(service: &Service, export: &mut Export) -> Result<Vec<Entry>, Error> {
-    export
-        .scroll
-        .next(&service.engine, PART_ENTRIES as u64)
-        .await
+pub async fn next_entries(engine: &Engine, export: &mut Export) -> Result<Vec<Entry>, Error> {
+    export.scroll.next(engine, PART_ENTRIES as u64).await
 }
 
 /// Whether the standing may have changed during the export. If not, all entries were read.
-pub async fn has_changed(service: &Service, export: &Export, id: &BoardId) -> Result<bool, Error> {
-    let (live, found) = (service.engine.live_board(id).await?, &export.found);
+pub async fn has_changed(engine: &Engine, export: &Export, id: &BoardId) -> Result<bool, Error> {
+    let (live, found) = (engine.live_board(id).await?, &export.found);
     let section = found.period.target.standing.section();
-    if found.is_revising
-        || results::work::moderated(&service.engine, &live, &section).await? != found.basis
+    if found.is_revising || results::work::moderated(engine, &live, &section).await? != found.basis
     {
         return Ok(true);
     }

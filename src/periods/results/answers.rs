@@ -11,7 +11,7 @@ use super::store::{self, Moderated};
 use super::{digests, work};
 use crate::core::jobs::clock::trusted_now;
 use crate::core::read::period::{Choice, Target};
-use crate::core::{Error, LiveBoard, Outdated, Service};
+use crate::core::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::ids::BoardId;
 use crate::domain::problems::{NOT_FINALIZED, PERIOD_NOT_FOUND, Problem};
 use crate::domain::series::Track;
@@ -41,21 +41,21 @@ pub struct FoundResult {
 ///
 /// As [`period_to_export`].
 pub async fn read(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     window: &str,
     choice: &Choice,
     cohort: Option<&str>,
 ) -> Result<FoundResult, Error> {
     if cohort.is_none()
-        && let Some(found) = league_period(service, id, window, choice).await?
+        && let Some(found) = league_period(engine, id, window, choice).await?
     {
         return Ok(found);
     }
-    let mut found = period_to_export(service, id, window, choice, cohort).await?;
+    let mut found = period_to_export(engine, id, window, choice, cohort).await?;
     if let Some(result) = found.period.result.as_ref().filter(|_| !found.is_revising) {
         let section = &found.period.target.standing.section();
-        let (engine, live) = (&service.engine, &found.live);
+        let (engine, live) = (engine, &found.live);
         found.digest = digests::of_result(engine, live, section, result, &found.basis).await?;
     }
     Ok(found)
@@ -64,17 +64,17 @@ pub async fn read(
 /// Makes an ended period final, and every period of the board that ends no later. Returns its result; `None` if it has no
 /// data.
 pub async fn close_period(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     window: &str,
     choice: &Choice,
 ) -> Result<Option<FoundResult>, Error> {
-    let now = trusted_now(&service.engine).await?;
-    let live = service.engine.live_board(id).await?;
+    let now = trusted_now(engine).await?;
+    let live = engine.live_board(id).await?;
     unit_of(&live, window)?;
     let target = Target::find(&live, window, Track::Shown, choice, now)?;
     // The copy in memory may be outdated.
-    let board = service.engine.board(id).await?;
+    let board = engine.board(id).await?;
     let end = board.end_of(&target.standing.period);
     let Some(end) = end.filter(|end| *end <= now) else {
         return Err(Problem::period_running(id, &target.name(), end).into());
@@ -86,9 +86,9 @@ pub async fn close_period(
         };
         return Err(Problem::new(NOT_FINALIZED, detail).into());
     }
-    closings::work::close_until(&service.engine, id, end).await?;
+    closings::work::close_until(engine, id, end).await?;
     let closed = Choice::Key(target.key);
-    match read(service, id, window, &closed, None).await {
+    match read(engine, id, window, &closed, None).await {
         Err(error) if error.is(PERIOD_NOT_FOUND) => Ok(None),
         found => found.map(Some),
     }
@@ -96,24 +96,23 @@ pub async fn close_period(
 
 /// A whole period of a league; `None` on other boards.
 async fn league_period(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     window: &str,
     choice: &Choice,
 ) -> Result<Option<FoundResult>, Error> {
-    service
-        .engine
+    engine
         .with_board(id, async |live| {
             if !live.board.is_league() {
                 return Ok(None);
             }
             unit_of(&live, window)?;
-            let now = service.engine.clock.now();
+            let now = engine.clock.now();
             let target = Target::find(&live, window, Track::Shown, choice, now)?;
-            if !has_cohorts(service, &live, &target).await? {
+            if !has_cohorts(engine, &live, &target).await? {
                 return Err(Problem::period_not_found(id, &target.name()).into());
             }
-            let period = find_league_period(service, &live, target).await?;
+            let period = find_league_period(engine, &live, target).await?;
             Ok(Some(FoundResult {
                 live,
                 period,
@@ -133,25 +132,24 @@ async fn league_period(
 /// [`Problem::period_not_found`], or [`Problem::cohort_not_found`], if it has neither data nor a result;
 /// [`Problem::cohort_required`] if the board is a league and no cohort is named.
 pub async fn period_to_export(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     window: &str,
     choice: &Choice,
     cohort: Option<&str>,
 ) -> Result<FoundResult, Error> {
     let is_finished = AtomicBool::new(false);
-    service
-        .engine
+    engine
         .with_board(id, async |live| {
             let (named, unit) = unit_of(&live, window)?;
-            let now = service.engine.clock.now();
+            let now = engine.clock.now();
             let target = Target::find(&live, window, Track::Shown, choice, now)?;
             let target = target.in_cohort(&live.board, cohort)?;
             let section = target.standing.section();
             let name = live.board.section_key(&section);
-            let recorded = store::read(&service.engine.store, &live.board, named, &name).await?;
-            let found = find_period(service, &live, target, recorded).await?;
-            if found.result.is_none() && !has_data(service, &live, unit, &found).await? {
+            let recorded = store::read(&engine.store, &live.board, named, &name).await?;
+            let found = find_period(engine, &live, target, recorded).await?;
+            if found.result.is_none() && !has_data(engine, &live, unit, &found).await? {
                 if let Some(cohort) = cohort {
                     return Err(found.target.cohort_not_found(&live.board, cohort));
                 }
@@ -161,32 +159,30 @@ pub async fn period_to_export(
             if lacks_result && !is_finished.load(Ordering::Relaxed) {
                 // A missing result never comes: the period ended before `finalize` was set.
                 let finished = match section.cohort {
-                    Some(_) => {
-                        turnover::work::finish_cohort(&service.engine, &live, section).await?
-                    }
-                    None => closings::work::finish(&service.engine, id).await?,
+                    Some(_) => turnover::work::finish_cohort(engine, &live, section).await?,
+                    None => closings::work::finish(engine, id).await?,
                 };
                 is_finished.store(finished, Ordering::Relaxed);
                 return Err(Error::Again(Outdated::Read));
             }
-            revised(service, live, found).await
+            revised(engine, live, found).await
         })
         .await
 }
 
 /// A period whose result includes all hides, or is marked as revising.
 async fn revised(
-    service: &Service,
+    engine: &Engine,
     live: Arc<LiveBoard>,
     mut period: FoundPeriod,
 ) -> Result<FoundResult, Error> {
     let (mut basis, mut is_revising) = (BTreeMap::new(), false);
     if period.result.is_some() {
         // The winner may have been erased.
-        service.engine.forget_all(&live.board.id).await?;
+        engine.forget_all(&live.board.id).await?;
         let section = period.target.standing.section();
-        basis = work::moderated(&service.engine, &live, &section).await?;
-        is_revising = match revisions::work::revise(&service.engine, &live.board.id).await {
+        basis = work::moderated(engine, &live, &section).await?;
+        is_revising = match revisions::work::revise(engine, &live.board.id).await {
             Ok(_) => false,
             // The job continues.
             Err(
@@ -196,7 +192,7 @@ async fn revised(
         };
         let name = live.board.section_key(&period.target.standing.section());
         let window = period.target.window;
-        let recorded = store::read(&service.engine.store, &live.board, window, &name);
+        let recorded = store::read(&engine.store, &live.board, window, &name);
         period.take_over(recorded.await?);
     }
     Ok(FoundResult {

@@ -13,7 +13,7 @@ use crate::core::read::merge::Merged;
 use crate::core::read::period::{Choice, Target, find_window};
 use crate::core::read::reader::Reader;
 use crate::core::read::store::standings::{Page, Selection};
-use crate::core::{Error, LiveBoard, Service};
+use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::ids::BoardId;
 use crate::domain::part::Part;
 use crate::domain::period::{Period, Unit};
@@ -68,31 +68,30 @@ pub struct Between {
 
 /// The board, and up to `count` periods of a window that have data or a result, newest first.
 pub async fn list_periods(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     window: &str,
     between: &Between,
     count: usize,
 ) -> Result<(Arc<LiveBoard>, Part<FoundPeriod>), Error> {
-    service
-        .engine
+    engine
         .with_board(id, async |live| {
             let (named, unit) = unit_of(&live, window)?;
             between.check(&live, unit)?;
             if live.board.is_league() {
-                let periods = league_periods(service, &live, window, between, count).await?;
+                let periods = league_periods(engine, &live, window, between, count).await?;
                 return Ok((live, periods));
             }
-            let keys = keys_between(service, &live, unit, between, count + 1).await?;
+            let keys = keys_between(engine, &live, unit, between, count + 1).await?;
             let Part { items, next } = Part::split(keys, count, String::clone);
-            let store = &service.engine.store;
+            let store = &engine.store;
             let recorded = store::read_many(store, &live.board, named, &items).await?;
-            let now = service.engine.clock.now();
+            let now = engine.clock.now();
             let found = items.into_iter().zip(recorded);
             let found = found.map(async |(key, recorded)| {
                 let choice = Choice::Key(key);
                 let target = Target::find(&live, window, Track::Shown, &choice, now)?;
-                find_period(service, &live, target, recorded).await
+                find_period(engine, &live, target, recorded).await
             });
             let items = try_join_all(found).await?;
             Ok((live, Part { items, next }))
@@ -102,7 +101,7 @@ pub async fn list_periods(
 
 /// The newest keys of periods that have data or a result.
 async fn keys_between(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     unit: Unit,
     Between { after, before }: &Between,
@@ -114,7 +113,7 @@ async fn keys_between(
         to: after.map_or(Bound::Unbounded, Bound::Excluded),
         is_newest_first: true,
     };
-    let store = &service.engine.store;
+    let store = &engine.store;
     let shards = live.shards.iter();
     let of_shards =
         shards.map(|shard| closings::store::periods(store, &shard.shard, unit, wanted, count));
@@ -128,7 +127,7 @@ async fn keys_between(
 
 /// The newest periods of a league in which a member has a seat, each once.
 async fn league_periods(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     window: &str,
     Between { after, before }: &Between,
@@ -143,7 +142,7 @@ async fn league_periods(
             after: last.clone(),
             before,
         };
-        let names = keys_between(service, live, unit, &between, 1).await?;
+        let names = keys_between(engine, live, unit, &between, 1).await?;
         let Some(name) = names.first() else {
             return Ok(Part::last(periods));
         };
@@ -155,20 +154,20 @@ async fn league_periods(
         }
         let key = name.split('/').next().unwrap_or_default();
         let choice = Choice::Key(key.to_owned());
-        let now = service.engine.clock.now();
+        let now = engine.clock.now();
         let target = Target::find(live, window, Track::Shown, &choice, now)?;
-        periods.push(find_league_period(service, live, target).await?);
+        periods.push(find_league_period(engine, live, target).await?);
         before = Some(key.to_owned());
     }
 }
 
 /// The state of a whole period of a league. It is final once all of its cohorts have results.
 pub(crate) async fn find_league_period(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     target: Target,
 ) -> Result<FoundPeriod, Error> {
-    let (board, store) = (&live.board, &service.engine.store);
+    let (board, store) = (&live.board, &engine.store);
     let (period, named) = (&target.standing.period, (target.window, &*target.key));
     let closings = boards::closings(store, &board.id)
         .await?
@@ -181,7 +180,7 @@ pub(crate) async fn find_league_period(
             barrier: closings.results_until,
             is_current: true,
         };
-        board.state_of(period, seen, service.engine.clock.now())
+        board.state_of(period, seen, engine.clock.now())
     };
     let with_result = store::final_cohorts(store, board, named.0, named.1).await?;
     let all = if state == Some(PeriodState::Final) {
@@ -203,20 +202,20 @@ pub(crate) async fn find_league_period(
 
 /// The state of a section, from its result or else from a read.
 pub(crate) async fn find_period(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     target: Target,
     recorded: Option<Recorded>,
 ) -> Result<FoundPeriod, Error> {
-    let now = service.engine.clock.now();
+    let now = engine.clock.now();
     if recorded.is_some() {
-        let cut_off = cut_off(service, live, &target.standing.period).await?;
+        let cut_off = cut_off(engine, live, &target.standing.period).await?;
         let mut found = FoundPeriod::new(target);
         found.cut_off = Some(cut_off);
         found.take_over(recorded);
         return Ok(found);
     }
-    let reader = Reader::new(&service.engine, live, Freshness::Current);
+    let reader = Reader::new(engine, live, Freshness::Current);
     let page = if target.is_empty {
         Page::default()
     } else {
@@ -235,11 +234,11 @@ pub(crate) async fn find_period(
 }
 
 /// How many queued events of a final period were refused because its closing did not wait for them.
-async fn cut_off(service: &Service, live: &LiveBoard, period: &Period) -> Result<u64, Error> {
+async fn cut_off(engine: &Engine, live: &LiveBoard, period: &Period) -> Result<u64, Error> {
     if live.board.max_delay_of(period).is_none() {
         return Ok(0);
     }
-    let store = &service.engine.store;
+    let store = &engine.store;
     let of_shards = live.shards.iter();
     let of_shards = of_shards.map(|live| closings::store::cut_off(store, &live.shard, period));
     Ok(try_join_all(of_shards).await?.iter().sum())
@@ -247,7 +246,7 @@ async fn cut_off(service: &Service, live: &LiveBoard, period: &Period) -> Result
 
 /// Whether a period of a league has cohorts, with data or with a result.
 pub(crate) async fn has_cohorts(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     target: &Target,
 ) -> Result<bool, Error> {
@@ -257,13 +256,13 @@ pub(crate) async fn has_cohorts(
         before: Some(format!("{}0", target.key)),
     };
     let unit = target.standing.period.unit;
-    let names = keys_between(service, live, unit, &between, 1).await?;
+    let names = keys_between(engine, live, unit, &between, 1).await?;
     Ok(!names.is_empty())
 }
 
 /// Whether any shard has data of a period.
 pub(crate) async fn has_data(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     unit: Unit,
     found: &FoundPeriod,
@@ -281,7 +280,7 @@ pub(crate) async fn has_data(
     };
     let shards = live.shards_of(section).iter();
     let of_shards = shards.map(|shard| {
-        let store = &service.engine.store;
+        let store = &engine.store;
         closings::store::periods(store, &shard.shard, unit, wanted, 1)
     });
     let of_shards = try_join_all(of_shards).await?;

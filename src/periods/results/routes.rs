@@ -292,7 +292,7 @@ pub async fn list(
         before: params.before,
     };
     let taken = app.memory.for_read(&by, limit).await?;
-    let found = periods::list_periods(&app.service, &id, &window, &between, limit);
+    let found = periods::list_periods(&app.engine, &id, &window, &between, limit);
     let (live, periods) = found.await?;
     let (periods, next) = periods.shown(|found| ListedPeriod::new(&live, &found));
     let body = PeriodsBody { periods, next };
@@ -320,7 +320,7 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
     let taken = app.memory.for_read(&by, 1).await?;
-    let found = answers::read(&app.service, &id, &window, &choice, cohort.as_deref());
+    let found = answers::read(&app.engine, &id, &window, &choice, cohort.as_deref());
     let found = found.await?;
     let body = ResultBody::new(&found);
     answer(&app, &found.live, (&body, taken), &headers)

@@ -7,7 +7,7 @@ use super::store::{
 };
 use crate::core::board::store::boards;
 use crate::core::read::period::{Choice, Target};
-use crate::core::{Error, LiveBoard, Outdated, Service};
+use crate::core::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::Section;
 use crate::domain::part::Part;
@@ -87,22 +87,21 @@ struct FinalSection {
 /// The board, and rewards of a final period sorted by rule, rank and member: up to `count` after `after`, or all of one
 /// member.
 pub async fn list(
-    service: &Service,
+    engine: &Engine,
     (id, window, choice): (&BoardId, &str, &Choice),
     whose: Whose<'_>,
     after: Option<&str>,
     count: usize,
 ) -> Result<(Arc<LiveBoard>, Part<FoundReward>), Error> {
-    revisions::work::revise(&service.engine, id).await?;
-    service
-        .engine
+    revisions::work::revise(engine, id).await?;
+    engine
         .with_board(id, async |live| {
-            let at = final_section(service, &live, window, choice, whose);
+            let at = final_section(engine, &live, window, choice, whose);
             let Some(at) = at.await? else {
                 return Ok((live, Part::last(Vec::new())));
             };
             let rules = live.board.all_rules_of(&at.section.period);
-            let store = &service.engine.store;
+            let store = &engine.store;
             let (found, limit) = if let (_, Some(member)) = whose {
                 let shard = &live.shard_in(at.section, member).shard;
                 let won = store::of_member(store, shard, &at.section, member.as_str());
@@ -112,7 +111,7 @@ pub async fn list(
             } else {
                 let after = after.map(|after| place_of(rules, after)).transpose()?;
                 let limit = count.min(REWARDS_READ_MAX - 1);
-                let found = rewards_behind(service, &live, &at.section, after.as_ref(), limit + 1);
+                let found = rewards_behind(engine, &live, &at.section, after.as_ref(), limit + 1);
                 (found.await?, limit)
             };
             let is_more = found.len() > limit;
@@ -133,7 +132,7 @@ pub async fn list(
 /// [`Problem::reward_not_found`] if the member has not won it or is hidden, [`ALREADY_CLAIMED`] if it was claimed under
 /// another name, [`REWARD_REVOKED`] if it was claimed and later revoked.
 pub async fn claim(
-    service: &Service,
+    engine: &Engine,
     request: &ClaimRequest,
 ) -> Result<(FoundReward, Arc<LiveBoard>, bool), Error> {
     let member = &request.member;
@@ -145,12 +144,12 @@ pub async fn claim(
         let (board, rule, member) = (&request.board, &request.rule, member.as_str());
         Error::from(Problem::reward_not_found(board, &standing, rule, member))
     };
-    let (engine, choice) = (&service.engine, Choice::Key(request.key.clone()));
+    let (engine, choice) = (engine, Choice::Key(request.key.clone()));
     engine
         .with_board(&request.board, async |live| {
             let revised = revisions::work::revise(engine, &request.board).await?;
             let whose = (None, Some(member));
-            let at = final_section(service, &live, &request.window, &choice, whose);
+            let at = final_section(engine, &live, &request.window, &choice, whose);
             let at = at.await?.ok_or_else(not_found)?;
             let mut rules = live.board.rules_of(&at.section.period);
             let named = rules.find(|(_, rule)| rule.id == request.rule);
@@ -195,16 +194,15 @@ pub async fn claim(
 
 /// Up to `count` revisions of the result of a final period, after the given one.
 pub async fn list_revisions(
-    service: &Service,
+    engine: &Engine,
     (id, window, choice, cohort): (&BoardId, &str, &Choice, Option<&str>),
     after: u64,
     count: usize,
 ) -> Result<Part<FoundRevision, u64>, Error> {
-    revisions::work::revise(&service.engine, id).await?;
-    service
-        .engine
+    revisions::work::revise(engine, id).await?;
+    engine
         .with_board(id, async |live| {
-            let at = final_section(service, &live, window, choice, (cohort, None));
+            let at = final_section(engine, &live, window, choice, (cohort, None));
             let Some(at) = at.await? else {
                 return Ok(Part::last(Vec::new()));
             };
@@ -212,12 +210,12 @@ pub async fn list_revisions(
             let first = after.max(1) + 1;
             let last = after.max(1).saturating_add(count as u64);
             let last = last.min(at.result.revision);
-            let store = &service.engine.store;
+            let store = &engine.store;
             let known =
                 revisions::store::read(store, &live.board, (at.window, &at.name), first..=last);
             let found = known.await?.into_iter();
             let found = found.map(async |(revision, change, members)| {
-                let rewards = changes_of(service, &live, &at.section, revision).await?;
+                let rewards = changes_of(engine, &live, &at.section, revision).await?;
                 let has_more = rewards.len() > CHANGES_MAX;
                 Ok::<_, Error>(FoundRevision {
                     revision,
@@ -237,13 +235,13 @@ pub async fn list_revisions(
 /// A section that has a result, without names of erased members; `None` if the member had no seat in this period of a
 /// league.
 async fn final_section(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     window: &str,
     choice: &Choice,
     whose: Whose<'_>,
 ) -> Result<Option<FinalSection>, Error> {
-    let (engine, board) = (&service.engine, &live.board);
+    let (engine, board) = (engine, &live.board);
     engine.forget_all(&board.id).await?;
     engine.require_current(live)?;
     let (named, _) = unit_of(live, window)?;
@@ -283,14 +281,14 @@ async fn final_section(
 
 /// The first rewards of all shards after a place.
 async fn rewards_behind(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     section: &Section,
     after: Option<&RewardPlace>,
     count: usize,
 ) -> Result<Vec<(String, RewardEntry)>, Error> {
     let shards = live.shards_of(*section).iter();
-    let store = &service.engine.store;
+    let store = &engine.store;
     let of_shards = shards.map(|shard| store::list(store, &shard.shard, section, after, count));
     let mut all = try_join_all(of_shards).await?.concat();
     all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
@@ -302,12 +300,12 @@ async fn rewards_behind(
 
 /// The reward changes of a revision, up to one more than are returned.
 async fn changes_of(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     section: &Section,
     revision: u64,
 ) -> Result<Vec<(RuleId, String, RewardChange)>, Error> {
-    let store = &service.engine.store;
+    let store = &engine.store;
     let rules = live.board.all_rules_of(&section.period);
     if rules.is_empty() {
         return Ok(Vec::new());

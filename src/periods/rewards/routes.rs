@@ -261,7 +261,7 @@ pub async fn list(
     let choice = choice(Some(&key), None)?;
     let at = (&id, &*window, &choice);
     let whose = (params.cohort.as_deref(), member.as_ref());
-    let found = answers::list(&app.service, at, whose, after.as_deref(), limit);
+    let found = answers::list(&app.engine, at, whose, after.as_deref(), limit);
     let (live, rewards) = found.await?;
     let decimals = live.board.definition.decimals;
     let (rewards, next) = rewards.shown(|found| RewardBody::new(found, decimals));
@@ -297,7 +297,7 @@ pub async fn claim(
         member: member_id(&path.member)?,
         by: body.by.as_str().to_owned(),
     };
-    let (found, live, is_new) = answers::claim(&app.service, &request).await?;
+    let (found, live, is_new) = answers::claim(&app.engine, &request).await?;
     let status = if is_new {
         StatusCode::CREATED
     } else {
@@ -331,7 +331,7 @@ pub async fn revisions(
     let limit = list_limit(params.limit, 20, 100)?;
     let choice = choice(Some(&key), None)?;
     let at = (&id, &*window, &choice, params.cohort.as_deref());
-    let found = answers::list_revisions(&app.service, at, after, limit).await?;
+    let found = answers::list_revisions(&app.engine, at, after, limit).await?;
     Ok(JsonResponse(RevisionsBody {
         revisions: found.items.into_iter().map(RevisionBody::from).collect(),
         next: found.next,

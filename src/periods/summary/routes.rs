@@ -103,7 +103,7 @@ pub async fn get(
     let (app, id, by, headers) = (&*app, &board, &by, &headers);
     let read = async |freshness| {
         let taken = app.memory.for_read(by, WINDOWS_MAX).await?;
-        let summary = work::summarize(&app.service, id, freshness).await?;
+        let summary = work::summarize(&app.engine, id, freshness).await?;
         let body = SummaryBody::from(&summary);
         Ok(Dated {
             value: answer(app, &summary.live, (&body, taken), headers)?,

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::core::read::period::{Choice, CohortChoice};
 use crate::core::read::reader::Size;
 use crate::core::read::store::standings::Visibility;
-use crate::core::{Error, LiveBoard, Outdated, Service};
+use crate::core::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::ids::BoardId;
 use crate::domain::include::Includes;
 use crate::domain::problems::UNKNOWN_WINDOW;
@@ -47,12 +47,11 @@ impl View for SummaryView {
 
 /// Sums up a board. Each window is read separately, so this is no snapshot.
 pub async fn summarize(
-    service: &Service,
+    engine: &Engine,
     id: &BoardId,
     freshness: Freshness,
 ) -> Result<Summary, Error> {
-    service
-        .engine
+    engine
         .with_board(id, async |live| {
             let windows = live.board.definition.windows.iter();
             let is_league = live.board.is_league();
@@ -74,7 +73,7 @@ pub async fn summarize(
             });
             let requests: Vec<StandingRequest> = requests.collect();
             let read = requests.iter();
-            let read = read.map(|request| standing::read(service, request, &SummaryView));
+            let read = read.map(|request| standing::read(engine, request, &SummaryView));
             let found = try_join_all(read).await.map_err(|error| match error {
                 // The definition has changed meanwhile.
                 error if error.is(UNKNOWN_WINDOW) => Error::Again(Outdated::Board),

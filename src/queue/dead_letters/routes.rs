@@ -135,7 +135,7 @@ pub async fn list(
     Query(params): Query<PartParams>,
 ) -> Answer<DeadLetterList> {
     let (after, limit) = params.part(str::parse::<LetterId>)?;
-    let found = work::list(&app.service, &board, after.as_ref(), limit);
+    let found = work::list(&app.engine, &board, after.as_ref(), limit);
     let (live, letters) = found.await?;
     let (dead_letters, next) = letters.shown(|letter| DeadLetterBody::new(&live.board, letter));
     Ok(JsonResponse(DeadLetterList { dead_letters, next }))
@@ -162,7 +162,7 @@ pub async fn replay(
     id: LetterId,
     audit: Audit,
 ) -> Result<(StatusCode, JsonResponse<DeadLetterBody>), Problem> {
-    let (live, letter) = work::replay(&app.service, &board, &id).await?;
+    let (live, letter) = work::replay(&app.engine, &board, &id).await?;
     audit.before(&audited(&letter));
     let body = DeadLetterBody::new(&live.board, letter);
     Ok((StatusCode::ACCEPTED, JsonResponse(body)))
@@ -184,6 +184,6 @@ pub async fn delete(
     id: LetterId,
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
-    audit.before(&audited(&work::discard(&app.service, &board, &id).await?));
+    audit.before(&audited(&work::discard(&app.engine, &board, &id).await?));
     Ok(StatusCode::NO_CONTENT)
 }

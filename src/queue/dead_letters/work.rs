@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::store::{self, DeadLetter, LetterId};
-use crate::core::{Error, LiveBoard, Service};
+use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::part::Part;
 use crate::domain::queued::QueuedEvent;
@@ -90,18 +90,14 @@ impl<'a> Letters<'a> {
 
 /// Lists up to `count` dead letters of a board after `after`, oldest first. Also returns the board.
 pub async fn list(
-    service: &Service,
+    engine: &Engine,
     board: &BoardId,
     after: Option<&LetterId>,
     count: usize,
 ) -> Result<(Arc<LiveBoard>, Part<FoundLetter, LetterId>), Error> {
-    service
-        .engine
+    engine
         .with_board(board, async |live| {
-            let (store, kept) = (
-                &service.engine.store,
-                replaying::letters_from(&service.engine),
-            );
+            let (store, kept) = (&engine.store, replaying::letters_from(engine));
             let shards = live.shards.iter();
             let shards = shards.map(|live| Letters::of(&live.shard, kept, after));
             let mut shards: Vec<Letters<'_>> = shards.collect();
@@ -130,32 +126,32 @@ pub async fn list(
 
 /// Puts the event of a dead letter back into its queue, unchanged, and removes the letter. Returns it, with its board.
 pub async fn replay(
-    service: &Service,
+    engine: &Engine,
     board: &BoardId,
     letter: &LetterId,
 ) -> Result<(Arc<LiveBoard>, FoundLetter), Error> {
-    let (live, replayed) = replaying::replay(&service.engine, board, letter).await?;
+    let (live, replayed) = replaying::replay(engine, board, letter).await?;
     Ok((live, FoundLetter::new(*letter, &replayed)))
 }
 
 /// Removes and returns a dead letter. Its event never counts.
 pub async fn discard(
-    service: &Service,
+    engine: &Engine,
     board: &BoardId,
     letter: &LetterId,
 ) -> Result<FoundLetter, Error> {
-    let discarded = replaying::discard(&service.engine, board, letter).await?;
+    let discarded = replaying::discard(engine, board, letter).await?;
     Ok(FoundLetter::new(*letter, &discarded))
 }
 
 /// The letters of a shard whose events have this id.
 pub(crate) async fn letters_under(
-    service: &Service,
+    engine: &Engine,
     shard: &Shard,
     id: &EventId,
 ) -> Result<Vec<FoundLetter>, Error> {
-    let (store, mut found) = (&service.engine.store, Vec::new());
-    let mut letters = Letters::of(shard, replaying::letters_from(&service.engine), None);
+    let (store, mut found) = (&engine.store, Vec::new());
+    let mut letters = Letters::of(shard, replaying::letters_from(engine), None);
     loop {
         letters.read_on(store, PART_MAX).await?;
         if letters.read.is_empty() {

@@ -200,7 +200,7 @@ pub async fn get(
         id,
         member: params.member.as_deref().map(member_id).transpose()?,
     };
-    let (live, events) = work::find(&app.service, &request).await?;
+    let (live, events) = work::find(&app.engine, &request).await?;
     let events = events.into_iter();
     let events = events.map(|event| EventStatusBody::new(&live.board, &request.id, event));
     Ok(JsonResponse(EventStatuses {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::core::hide::store::erasures;
 use crate::core::write::store::events::{self, Known};
-use crate::core::{Error, LiveBoard, Service};
+use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::event::Status;
 use crate::domain::ids::{BoardId, EventId, MemberId};
 use crate::domain::intake::KnownOffsets;
@@ -100,23 +100,23 @@ impl Found {
 /// Finds, in this order, the events that wait under an id, the one that was accepted, those that were refused, as long as
 /// they are remembered, and dead letters. Also returns the board.
 pub async fn find(
-    service: &Service,
+    engine: &Engine,
     request: &EventsRequest,
 ) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
-    let find = async |live| find_events(service, live, request).await;
-    service.engine.with_board(&request.board, find).await
+    let find = async |live| find_events(engine, live, request).await;
+    engine.with_board(&request.board, find).await
 }
 
 async fn find_events(
-    service: &Service,
+    engine: &Engine,
     live: Arc<LiveBoard>,
     request: &EventsRequest,
 ) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
-    let mut found = look_for_id(service, &live, request).await?;
+    let mut found = look_for_id(engine, &live, request).await?;
     if found.is_empty() {
-        let in_log = look_in_log(service, &live, request).await?;
+        let in_log = look_in_log(engine, &live, request).await?;
         // Meanwhile a dead letter may have been replayed behind the search, or an event taken from the log.
-        found = look_for_id(service, &live, request).await?;
+        found = look_for_id(engine, &live, request).await?;
         if found.is_empty() {
             found.waiting = in_log;
         }
@@ -131,7 +131,7 @@ async fn find_events(
         .collect();
     let is_taken = !found.known.is_empty();
     for known in found.known {
-        events.push(applied(service, &live, request.member.as_ref(), known).await?);
+        events.push(applied(engine, &live, request.member.as_ref(), known).await?);
     }
     // A refused event doesn't reserve its id.
     for refused in found.refused.iter().filter(|_| !is_taken) {
@@ -144,16 +144,16 @@ async fn find_events(
 
 /// The events with this id that wait in the log, and were not taken before this began.
 async fn look_in_log(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     request: &EventsRequest,
 ) -> Result<Vec<QueuedEvent>, Error> {
-    let log = queue::of(&service.engine).log.as_ref();
+    let log = queue::of(engine).log.as_ref();
     let Some(log) = log.filter(|_| !live.board.is_league()) else {
         return Ok(Vec::new());
     };
     let (board, id, member) = (&*live.board, &request.id, request.member.as_ref());
-    let store = &service.engine.store;
+    let store = &engine.store;
     let mut from = Vec::new();
     for (partition, _) in log.ends().await? {
         let shards = current_shards(live, member).into_iter();
@@ -173,7 +173,7 @@ async fn look_in_log(
         member,
         from: &from,
     };
-    let now = service.engine.clock.now();
+    let now = engine.clock.now();
     let events = log.find(sought).await?.into_iter();
     let is_of_board = |event: &LogEvent| event.generation.is_none_or(|of| of == board.generation);
     let events = events.filter(is_of_board);
@@ -184,12 +184,12 @@ async fn look_in_log(
 
 /// Everything that the shards know about the event.
 async fn look_for_id(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     request: &EventsRequest,
 ) -> Result<Found, Error> {
     let (id, member) = (&request.id, request.member.as_ref());
-    let (store, mut found) = (&service.engine.store, Found::default());
+    let (store, mut found) = (&engine.store, Found::default());
     let of_shards = shards_for(live, member).into_iter();
     let of_shards = of_shards.map(async |shard| {
         // In this order: an event that is applied or dies between two of these reads is seen twice, not missed.
@@ -205,7 +205,7 @@ async fn look_for_id(
     }
     // Letters move along with their board.
     let current = current_shards(live, member).into_iter();
-    let letters = current.map(|shard| dead_letters::work::letters_under(service, shard, id));
+    let letters = current.map(|shard| dead_letters::work::letters_under(engine, shard, id));
     for letters in try_join_all(letters).await? {
         found.letters.extend(letters);
     }
@@ -217,7 +217,7 @@ async fn look_for_id(
 /// The record of an event does not name its member, so it may be another one than was asked for. But erasures of different
 /// members have different numbers, so if the record has one, it identifies the member.
 async fn applied(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     member: Option<&MemberId>,
     known: Known,
@@ -225,10 +225,10 @@ async fn applied(
     let is_current = match member.filter(|_| known.erasure > 0) {
         Some(member) => {
             let shard = &live.shard_of(member).shard;
-            let last = erasures::last(&service.engine.store, shard, member).await?;
+            let last = erasures::last(&engine.store, shard, member).await?;
             last.is_some_and(|last| last.number == known.erasure)
         }
-        None => !has_erased(service, live, member).await?,
+        None => !has_erased(engine, live, member).await?,
     };
     let scores = known.scores.into_iter().filter(|_| is_current);
     Ok(EventStatus::Applied {
@@ -240,14 +240,14 @@ async fn applied(
 
 /// Whether an erased member may own the event. `member` is the one that was asked for, if any.
 async fn has_erased(
-    service: &Service,
+    engine: &Engine,
     live: &LiveBoard,
     member: Option<&MemberId>,
 ) -> Result<bool, Error> {
     // Members of one former shard may be in any shard now.
     let member = member.filter(|_| live.former.is_empty());
     let asked = current_shards(live, member).into_iter();
-    let asked = asked.map(|shard| erasures::has_erased(&service.engine.store, shard));
+    let asked = asked.map(|shard| erasures::has_erased(&engine.store, shard));
     Ok(try_join_all(asked).await?.contains(&true))
 }
 

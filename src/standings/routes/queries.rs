@@ -283,7 +283,7 @@ pub(crate) async fn answers<'a, A>(
     let profiles = if includes.has(Include::Profile) {
         let members = found.iter().flatten().flat_map(|found| &found.members);
         let members: Vec<_> = members.cloned().collect();
-        profiles::work::read(&app.service, members).await?
+        profiles::work::read(&app.engine, members).await?
     } else {
         Profiles::default()
     };
@@ -300,7 +300,7 @@ async fn entries_of_cohorts(app: &App, queries: &[QueryBody]) -> usize {
             && let Ok(board) = BoardId::parse(&query.board)
         {
             // The query's own response reports a board that can't be read.
-            let more = league_member::entries_with_member(&app.service, &board, 0).await;
+            let more = league_member::entries_with_member(&app.engine, &board, 0).await;
             entries += more.unwrap_or_default();
         }
     }
@@ -353,7 +353,7 @@ pub(crate) async fn read<V: View + Send + 'static, A: 'static>(
     view: V,
     body: fn(&V, &FoundIn<V::Found>) -> A,
 ) -> Result<Found<A>, Problem> {
-    let found = standing::read(&app.service, request, &view).await;
+    let found = standing::read(&app.engine, request, &view).await;
     let found = found.map_err(|error| Problem::from(error).beyond_path())?;
     let members = if request.includes.has(Include::Profile) {
         V::members(&found.found)

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use standings::api::router::{Options, reserve, router};
-use standings::core::Service;
+use standings::core::Engine;
 use standings::core::jobs::JobKind;
 use standings::domain::clock::Clock;
 use standings::domain::ids::BoardId;
@@ -102,7 +102,7 @@ pub async fn interrupt(
 
 /// One instance of the service. Its background steps run only when a test calls them.
 pub struct Instance {
-    pub service: Arc<Service>,
+    pub engine: Arc<Engine>,
     pub client: Client,
     /// Cancelled as by a service that is told to stop.
     pub shutdown: CancellationToken,
@@ -170,7 +170,7 @@ impl Instance {
         clock: Clock,
         options: Options,
     ) -> Self {
-        Self::start_service(limits, memory_mb, setup::service(store, clock), options).await
+        Self::start_service(limits, memory_mb, setup::engine(store, clock), options).await
     }
 
     /// Starts one that may have so many streams, and takes patience with its connections.
@@ -182,9 +182,9 @@ impl Instance {
     ) -> Self {
         let timeouts = PATIENT.try_into().unwrap();
         let store = Store::connect(&Address::parse(redis_url), timeouts).unwrap();
-        let service = setup::service(store, clock);
+        let engine = setup::engine(store, clock);
         let streams = Streams::new(streams);
-        Self::start_whole((limits, 256), service, options, streams).await
+        Self::start_whole((limits, 256), engine, options, streams).await
     }
 
     /// Starts one whose boards pages of these origins may show in a frame.
@@ -193,8 +193,8 @@ impl Instance {
             embed_origins: origins.parse().unwrap(),
             ..Self::options("")
         };
-        let service = setup::service(store(redis_url), Clock::system());
-        Self::start_service(Self::limits(), 256, service, options).await
+        let engine = setup::engine(store(redis_url), Clock::system());
+        Self::start_service(Self::limits(), 256, engine, options).await
     }
 
     /// Starts one whose webhooks may be on this machine.
@@ -205,9 +205,9 @@ impl Instance {
             sender: Sender::new(true),
             ..Setup::default()
         };
-        let service = setup.service(store, clock);
+        let engine = setup.engine(store, clock);
         let options = Self::options(keys);
-        Self::start_service(Self::limits(), 256, service, options).await
+        Self::start_service(Self::limits(), 256, engine, options).await
     }
 
     /// Starts one whose queues may have so many bytes.
@@ -216,8 +216,8 @@ impl Instance {
             queue_bounds,
             ..Setup::default()
         };
-        let service = setup.service(store(redis_url), clock);
-        Self::start_service(Self::limits(), 256, service, Self::options("")).await
+        let engine = setup.engine(store(redis_url), clock);
+        Self::start_service(Self::limits(), 256, engine, Self::options("")).await
     }
 
     /// Starts one whose queued events go through a log, and whose queues may have so many bytes.
@@ -234,19 +234,19 @@ impl Instance {
             queue_bounds,
             ..Setup::default()
         };
-        let service = setup.service(store, clock);
-        Self::start_service(Self::limits(), 256, service, Self::options("")).await
+        let engine = setup.engine(store, clock);
+        Self::start_service(Self::limits(), 256, engine, Self::options("")).await
     }
 
     async fn start_service(
         limits: Limits,
         memory_mb: usize,
-        service: Arc<Service>,
+        engine: Arc<Engine>,
         options: Options,
     ) -> Self {
         Self::start_whole(
             (limits, memory_mb),
-            service,
+            engine,
             options,
             Streams::new(StreamLimits::default()),
         )
@@ -255,7 +255,7 @@ impl Instance {
 
     async fn start_whole(
         (limits, memory_mb): (Limits, usize),
-        service: Arc<Service>,
+        engine: Arc<Engine>,
         options: Options,
         streams: Streams,
     ) -> Self {
@@ -266,13 +266,12 @@ impl Instance {
             .with_test_writer()
             .try_init();
         redis::eventually("the instance reaches redis", async || {
-            service.engine.store.prepare().await.is_ok()
-                && service.engine.store.check().await.is_ok()
+            engine.store.prepare().await.is_ok() && engine.store.check().await.is_ok()
         })
         .await;
         let shutdown = CancellationToken::new();
         let app = Arc::new(App {
-            service: Arc::clone(&service),
+            engine: Arc::clone(&engine),
             metrics: None,
             is_open: options.is_open(),
             profile_rules: options.profile_rules.clone(),
@@ -288,10 +287,10 @@ impl Instance {
         let limits = (limits, options.proxies.clone());
         let serving = listener::serve(listener, routers, limits, CancellationToken::new());
         let serving = tokio::spawn(serving);
-        let reads_replicas = service.engine.store.max_staleness().is_some();
-        let registering = reads_replicas.then(|| repeat(JobKind::Staleness, &service));
+        let reads_replicas = engine.store.max_staleness().is_some();
+        let registering = reads_replicas.then(|| repeat(JobKind::Staleness, &engine));
         Self {
-            service,
+            engine,
             client,
             shutdown,
             _serving: AbortOnDropHandle::new(serving),
@@ -301,9 +300,9 @@ impl Instance {
 }
 
 /// Does a job again and again, as every instance does, until the value is dropped.
-fn repeat(kind: JobKind, service: &Arc<Service>) -> AbortOnDropHandle<()> {
-    let (service, stop) = (Arc::clone(service), CancellationToken::new());
-    AbortOnDropHandle::new(tokio::spawn(worker::repeat(kind, service, stop)))
+fn repeat(kind: JobKind, engine: &Arc<Engine>) -> AbortOnDropHandle<()> {
+    let (engine, stop) = (Arc::clone(engine), CancellationToken::new());
+    AbortOnDropHandle::new(tokio::spawn(worker::repeat(kind, engine, stop)))
 }
 
 impl Instance {
@@ -311,8 +310,8 @@ impl Instance {
     pub async fn end_move(&self, board: &str) {
         let id = BoardId::parse(board).unwrap();
         redis::eventually("the board has moved", async || {
-            self.service.engine.run(&Moves).await.unwrap();
-            let progress = moves::work::progress(&self.service, &id).await.unwrap();
+            self.engine.run(&Moves).await.unwrap();
+            let progress = moves::work::progress(&self.engine, &id).await.unwrap();
             progress.moving_to.is_none()
         })
         .await;
@@ -320,12 +319,12 @@ impl Instance {
 
     /// Has it apply what waits in queues, as an instance with background work does, until the value is dropped.
     pub fn apply_queues(&self) -> AbortOnDropHandle<()> {
-        repeat(JobKind::Queues, &self.service)
+        repeat(JobKind::Queues, &self.engine)
     }
 
     /// Has it follow the API keys, as every instance does, until the value is dropped.
     pub fn follow_api_keys(&self) -> AbortOnDropHandle<()> {
-        repeat(JobKind::ApiKeys, &self.service)
+        repeat(JobKind::ApiKeys, &self.engine)
     }
 }
 
@@ -451,8 +450,8 @@ impl World {
         &self.instances[0].client
     }
 
-    /// The service of the first instance.
-    pub fn service(&self) -> &Arc<Service> {
-        &self.instances[0].service
+    /// The engine of the first instance.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.instances[0].engine
     }
 }

@@ -271,7 +271,7 @@ async fn a_key_that_is_deleted_amid_a_stream_of_requests_ends_for_good() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_keys_are_known_to_an_instance_that_begins() {
     let (world, admin, _following) = world(2).await;
-    let store = &world.service().engine.store;
+    let store = world.engine().store;
     let name = |index: usize| format!("key-{index:05}");
     let secret = |index: usize| format!("st_{index}");
     for index in 0..10_000 {
@@ -293,7 +293,7 @@ async fn ten_thousand_keys_are_known_to_an_instance_that_begins() {
         assert_eq!(made, Changed::Done);
     }
     let new = Instance::start(&world.redis.url(), world.clock.clone(), KEYS).await;
-    keyring::refresh(&new.service.engine).await.unwrap();
+    keyring::refresh(&new.engine).await.unwrap();
     let _following = new.follow_api_keys();
     for instance in world.instances.iter().chain([&new]) {
         for index in [0, 4_999, 9_999] {
@@ -411,7 +411,7 @@ async fn when_a_key_was_last_used_is_known_to_all_instances() {
         other.get("/v1/keys/site").await.expect(200)["last_used"].clone()
     };
     assert_eq!(last_used().await, Value::Null);
-    worker::run(JobKind::ApiKeyUses, &world.service().engine)
+    worker::run(JobKind::ApiKeyUses, world.engine())
         .await
         .unwrap();
     assert_eq!(last_used().await, "2026-11-21T12:00:00.000Z");

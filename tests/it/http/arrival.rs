@@ -74,12 +74,8 @@ async fn the_last_value_wins_in_every_order_on_every_way() {
         }
         if is_queued {
             send(&client.queueing(), events).await;
-            while !queues::all(&world.service().engine.store)
-                .await
-                .unwrap()
-                .is_empty()
-            {
-                world.service().engine.run(&ApplyQueues).await.unwrap();
+            while !queues::all(&world.engine().store).await.unwrap().is_empty() {
+                world.engine().run(&ApplyQueues).await.unwrap();
             }
         } else {
             let results = send(client, events).await;

@@ -486,7 +486,7 @@ async fn a_member_that_is_forgotten_is_nobody_in_the_log() {
         "it keeps its pseudonym"
     );
 
-    let store = &world.service().engine.store;
+    let store = &world.engine().store;
     for _ in 0..2 {
         audit::store::forget_member(store, &member()).await.unwrap();
     }
@@ -507,7 +507,7 @@ async fn a_member_that_is_forgotten_is_nobody_in_the_log() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_player_is_written_down_by_a_pseudonym() {
     let world = World::start(NOW).await;
-    let service = world.service();
+    let service = world.engine();
     let request = Request {
         intent: Intent {
             by: MEMBER.to_owned(),
@@ -592,7 +592,7 @@ async fn old_lines_are_dropped_with_the_members_that_only_they_name() {
             .await;
     }
     let trim = async |service| worker::run(JobKind::Audit, service).await.unwrap();
-    let engine = &world.service().engine;
+    let engine = &world.engine();
     trim(engine).await;
     assert_eq!(lines(client, "limit=1000&member=ann").await.len(), 120);
     // Lines are as old as Redis' clock says, and the clock of this world does not follow it.
@@ -601,12 +601,12 @@ async fn old_lines_are_dropped_with_the_members_that_only_they_name() {
     let store = Store::connect(&address, PATIENT.try_into().unwrap()).unwrap();
     let keeping =
         Instance::start_on(store.with_audit_retention(None), world.clock.clone(), "").await;
-    trim(&keeping.service.engine).await;
+    trim(&keeping.engine).await;
     assert_eq!(lines(client, "limit=1000").await.len(), 120);
     let store = Store::connect(&address, PATIENT.try_into().unwrap()).unwrap();
     let store = store.with_audit_retention(Some(Span::days(1)));
     let dropping = Instance::start_on(store, world.clock.clone(), "").await;
-    trim(&dropping.service.engine).await;
+    trim(&dropping.engine).await;
     assert!(lines(client, "limit=1000").await.is_empty());
     let left: BTreeSet<String> = world
         .redis

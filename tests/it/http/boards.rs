@@ -158,7 +158,7 @@ async fn other_instances_hear_of_changes_without_being_asked() {
         .get("/v1/boards/b/standings/week")
         .await
         .expect_problem(404, "unknown-window");
-    other.service.engine.refresh_boards().await.unwrap();
+    other.engine.refresh_boards().await.unwrap();
     other
         .client
         .get("/v1/boards/b/standings/week")
@@ -214,12 +214,12 @@ async fn the_data_of_a_deleted_board_is_unlinked_and_a_new_one_is_left_alone() {
         .post("/v1/boards/b/events", json!({"member": "b", "score": 1}))
         .await
         .expect(200);
-    world.service().engine.run(&Purge).await.unwrap();
+    world.engine().run(&Purge).await.unwrap();
     assert_eq!(world.redis.keys(&deleted).await, [""; 0]);
     let page = client.get("/v1/boards/b/standings/all").await.expect(200);
     assert_eq!(page["entries"][0]["member"], "b");
     client.delete("/v1/boards/b").await.expect(204);
-    world.service().engine.run(&Purge).await.unwrap();
+    world.engine().run(&Purge).await.unwrap();
     assert_eq!(world.redis.keys("st:{b}*").await, [""; 0]);
 }
 
@@ -375,7 +375,7 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
     let [one, other] = &world.instances[..] else {
         panic!("two instances")
     };
-    let store = &one.service.engine.store;
+    let store = &one.engine.store;
     let definition = |windows: Value| {
         serde_json::from_value::<standings::domain::board::Definition>(json!({"windows": windows}))
             .unwrap()
@@ -390,7 +390,6 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
     let finish = async || {
         eventually("the change is finished", async || {
             other
-                .service
                 .engine
                 .run(&Announcements {
                     older_than: Duration::ZERO,
@@ -400,8 +399,8 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
             world.redis.keys("st:{boards}:begun").await.is_empty()
         })
         .await;
-        one.service.engine.refresh_boards().await.unwrap();
-        other.service.engine.refresh_boards().await.unwrap();
+        one.engine.refresh_boards().await.unwrap();
+        other.engine.refresh_boards().await.unwrap();
     };
     let id = BoardId::parse("b").unwrap();
     let at = world.clock.now();
@@ -417,7 +416,6 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
     );
     boards::define(store, &board, None, None).await.unwrap();
     other
-        .service
         .engine
         .run(&Announcements {
             older_than: Duration::from_mins(1),
@@ -452,12 +450,12 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
         .await
         .unwrap();
     finish().await;
-    other.service.engine.run(&Moves).await.unwrap();
+    other.engine.run(&Moves).await.unwrap();
     let spread = one.client.get("/v1/boards/b/shards").await.expect(200);
     assert_eq!(spread["shards"], 2);
 
     // Deleted.
-    let board = one.service.engine.board(&id).await.unwrap();
+    let board = one.engine.board(&id).await.unwrap();
     boards::begin_change(store, &id).await.unwrap();
     assert!(boards::delete(store, &board).await.unwrap());
     finish().await;

@@ -62,12 +62,12 @@ async fn a_definition_that_can_not_be_read_is_one_board_s_fault_and_can_be_repla
             make_newer(&world, board).await;
         }
     }
-    other.service.engine.refresh_boards().await.unwrap();
+    other.engine.refresh_boards().await.unwrap();
     let unreadable = [fault("b", "definition"), fault("c", "definition")];
     assert_eq!(faults(&other.client).await, unreadable);
     for instance in &world.instances {
-        instance.service.engine.run(&Rollover).await.unwrap();
-        instance.service.engine.run(&Moves).await.unwrap();
+        instance.engine.run(&Rollover).await.unwrap();
+        instance.engine.run(&Moves).await.unwrap();
     }
 
     let list = other.client.get("/v1/boards?limit=3").await.expect(200);
@@ -134,10 +134,10 @@ async fn a_definition_that_can_not_be_read_is_one_board_s_fault_and_can_be_repla
     assert_eq!(page["entries"][0]["score"], 5, "its data is there");
 
     other.client.delete("/v1/boards/c").await.expect(204);
-    world.service().engine.run(&Purge).await.unwrap();
+    world.engine().run(&Purge).await.unwrap();
     assert_eq!(world.redis.keys("st:{c*").await, [""; 0]);
     for instance in &world.instances {
-        instance.service.engine.refresh_boards().await.unwrap();
+        instance.engine.refresh_boards().await.unwrap();
         assert_eq!(faults(&instance.client).await, []);
     }
 }
@@ -164,14 +164,14 @@ async fn a_definition_of_which_too_little_is_known_gives_way_only_without_events
         .await;
     refused.expect_problem(409, "board-in-use");
     client.delete("/v1/boards/b").await.expect(204);
-    world.service().engine.run(&Purge).await.unwrap();
+    world.engine().run(&Purge).await.unwrap();
     assert_eq!(world.redis.keys("st:{b}*").await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_another_type_holds_up_the_background_work_of_its_board_alone() {
     let world = World::start(NOW).await;
-    let (client, service) = (world.client(), world.service());
+    let (client, engine) = (world.client(), world.engine());
     let boards: Vec<String> = (0..12).map(|index| format!("b{index}")).collect();
     for board in &boards {
         client
@@ -185,7 +185,7 @@ async fn a_key_of_another_type_holds_up_the_background_work_of_its_board_alone()
     damage(&world, &state).await;
     world.set_time("2026-11-21T23:50:00Z");
     for _ in 0..2 {
-        service.engine.run(&Rollover).await.unwrap();
+        engine.run(&Rollover).await.unwrap();
     }
     assert_eq!(faults(client).await, [fault(bad, "rollover")]);
     for board in boards.iter().filter(|board| *board != bad) {
@@ -197,7 +197,7 @@ async fn a_key_of_another_type_holds_up_the_background_work_of_its_board_alone()
     for board in [bad, &boards[5]] {
         client.spread(board, 2).await;
     }
-    service.engine.run(&Moves).await.unwrap();
+    engine.run(&Moves).await.unwrap();
     let moved = client.get("/v1/boards/b5/shards").await.expect(200);
     assert_eq!(
         (&moved["shards"], &moved["moving_to"]),
@@ -214,7 +214,7 @@ async fn a_key_of_another_type_holds_up_the_background_work_of_its_board_alone()
             .await
             .expect(204);
     }
-    service.engine.run(&Purge).await.unwrap();
+    engine.run(&Purge).await.unwrap();
     assert_eq!(world.redis.keys("st:{b7}*").await, [""; 0]);
     assert!(faults(client).await.contains(&fault("b6", "purge")));
 }

@@ -562,7 +562,7 @@ async fn data_goes_along_when_a_board_moves() {
     let id = BoardId::parse("b").unwrap();
     let steps = async |steps: usize| {
         for _ in 0..steps {
-            world.service().engine.run(&Moves).await.unwrap();
+            world.engine().run(&Moves).await.unwrap();
         }
     };
     send(0).await;
@@ -572,7 +572,7 @@ async fn data_goes_along_when_a_board_moves() {
         send(round).await;
         eventually("the board has moved", async || {
             steps(1).await;
-            let progress = moves::work::progress(world.service(), &id).await.unwrap();
+            let progress = moves::work::progress(world.engine(), &id).await.unwrap();
             progress.moving_to.is_none()
         })
         .await;

@@ -19,15 +19,15 @@ async fn spread(world: &World, definition: &Value, shards: u16) {
         definition["shards"] = json!(shards);
         client.define("b", definition).await;
     }
-    world.service().engine.run(&Moves).await.unwrap();
+    world.engine().run(&Moves).await.unwrap();
     let placed = world.client().get("/v1/boards/b/shards").await.expect(200);
     assert_eq!(placed["shards"], shards);
 }
 
 /// Unlinks all that the background steps find.
 async fn unlink(instance: &Instance) {
-    instance.service.engine.run(&Purge).await.unwrap();
-    instance.service.engine.run(&Sweep).await.unwrap();
+    instance.engine.run(&Purge).await.unwrap();
+    instance.engine.run(&Sweep).await.unwrap();
 }
 
 /// The keys that are left of a board.
@@ -75,8 +75,8 @@ async fn an_instance_that_goes_on_with_a_board_that_was_deleted_meanwhile_leaves
         spread(&world, &definition, 1).await;
         send_to(world.client(), &["b"], &events(&mut random, 6, 12)).await;
         world.client().spread("b", 2).await;
-        let service = &world.service();
-        let moving = service.engine.run(&Moves);
+        let engine = &world.engine();
+        let moving = engine.run(&Moves);
         tokio::pin!(moving);
         let is_over = break_off(&mut moving, waits).await.is_some();
         let other = &world.instances[1];
@@ -100,8 +100,8 @@ async fn a_board_that_is_deleted_while_its_former_shards_are_unlinked_leaves_not
         spread(&world, &definition, 2).await;
         send_to(world.client(), &["b"], &events(&mut random, 6, 12)).await;
         spread(&world, &definition, 3).await;
-        let service = &world.service();
-        let purging = service.engine.run(&Purge);
+        let engine = &world.engine();
+        let purging = engine.run(&Purge);
         tokio::pin!(purging);
         let is_over = break_off(&mut purging, waits).await.is_some();
         let other = &world.instances[1];
@@ -167,7 +167,7 @@ async fn what_is_remembered_of_the_events_of_a_deleted_board_goes_and_that_of_ot
     let before = of_others().await;
     assert!(left(&world).await.len() > 3 * 100);
     let id = BoardId::parse("b").unwrap();
-    let generation = world.service().engine.board(&id).await.unwrap().generation;
+    let generation = world.engine().board(&id).await.unwrap().generation;
     delete(&world).await;
     // Another one of the same name, with events of the same ids.
     spread(&world, &definition, 2).await;

@@ -77,7 +77,7 @@ async fn an_erased_member_is_nowhere_and_begins_from_nothing() {
         let voter = json!({"voter": format!("v-{member}"), "id": format!("e-{score}")});
         send(client, member, score, voter).await;
     }
-    world.service().engine.run(&Rollover).await.unwrap();
+    world.engine().run(&Rollover).await.unwrap();
     assert_eq!(page(client, "day").await[0], 3);
 
     erase(client, "erased-one").await;
@@ -209,7 +209,7 @@ async fn what_is_left_half_way_is_not_shown_and_is_removed_by_whoever_needs_it()
         page(&one.client, "last-2-days").await;
         world.set_time(LATER);
         for member in ["ann", "bob", "cid"] {
-            erase_half_way(&one.service.engine, member, steps).await;
+            erase_half_way(&one.engine, member, steps).await;
         }
         for window in ["day", "last-2-days"] {
             assert_eq!(
@@ -232,7 +232,7 @@ async fn what_is_left_half_way_is_not_shown_and_is_removed_by_whoever_needs_it()
             .patch(path, json!({"scores": {"bob": 3}}))
             .await
             .expect(200);
-        other.service.engine.run(&Erasures).await.unwrap();
+        other.engine.run(&Erasures).await.unwrap();
         assert_eq!(traces_of(&world, "cid").await, [""; 0]);
         let all = json!([3, [[1, "dan", 6], [2, "bob", 3], [3, "ann", 2]]]);
         assert_eq!(page(&one.client, "all").await, all);
@@ -250,7 +250,7 @@ async fn erase_until_killed(instance: &Instance, member: &str, waits: u16) -> bo
         MemberId::parse(member).unwrap(),
     );
     let erased = break_off(
-        moderation::work::erase(&instance.service, &id, &member),
+        moderation::work::erase(&instance.engine, &id, &member),
         waits,
     )
     .await;
@@ -301,7 +301,7 @@ async fn kill_at_each_step(kills_redis: bool) {
         );
         let is_erased = totals[0] == 0;
         assert!(is_erased || !is_done);
-        other.service.engine.run(&Erasures).await.unwrap();
+        other.engine.run(&Erasures).await.unwrap();
         for window in windows {
             assert_eq!(page(&other.client, window).await[0], totals[0], "{waits}");
         }
@@ -343,7 +343,7 @@ async fn erasures_go_with_a_board_that_moves() {
     for (number, member) in members.iter().enumerate().take(9) {
         match number % 3 {
             0 => erase(&one.client, member).await,
-            steps => erase_half_way(&one.service.engine, member, steps - 1).await,
+            steps => erase_half_way(&one.engine, member, steps - 1).await,
         }
     }
     for shards in [7, 1, 3] {
@@ -364,7 +364,7 @@ async fn erasures_go_with_a_board_that_moves() {
             );
         }
     }
-    other.service.engine.run(&Erasures).await.unwrap();
+    other.engine.run(&Erasures).await.unwrap();
     let outcome = send(&other.client, &members[1], 2, json!({"id": "again"})).await;
     assert_eq!(outcome["standings"][2]["score"], 2);
     world.move_to("b", 2).await;
@@ -428,7 +428,7 @@ async fn a_hide_that_outlives_an_erasure_ends_at_its_end() {
             client.put(&path, hide).await.expect(200);
             erase(client, member).await;
         }
-        let engine = &world.service().engine;
+        let engine = &world.engine();
         engine.run(&EndedHides).await.unwrap();
         // Who has data before the end is hidden until then.
         send(client, "ann", 1, json!({})).await;
@@ -495,7 +495,7 @@ async fn who_is_erased_everywhere_is_gone_from_each_board_with_the_answer() {
         .post("/v1/boards/b/events", event("gone", 2, json!({})))
         .await
         .expect(200);
-    world.instances[1].service.engine.run(&Tasks).await.unwrap();
+    world.instances[1].engine.run(&Tasks).await.unwrap();
     let job = client.get(&address).await.expect(200);
     assert_eq!(
         (&job["status"], &job["done"], &job["failed"]),
@@ -549,7 +549,7 @@ async fn who_is_erased_everywhere_has_no_profile_and_is_nobody_in_the_log() {
     let all = client.get("/v1/audit").await.expect(200);
     assert_eq!(all["lines"].as_array().unwrap().len(), 4);
     assert!(!all.to_string().contains("erased-one"), "{all}");
-    world.service().engine.run(&Tasks).await.unwrap();
+    world.engine().run(&Tasks).await.unwrap();
     let left = world.keys_with("st:{*", "erased-one").await;
     assert_eq!(left, [""; 0]);
 }
@@ -569,7 +569,7 @@ async fn a_board_that_can_not_be_read_keeps_no_other_from_erasing() {
     let address = answer.headers["location"].to_str().unwrap().to_owned();
     answer.expect(202);
     assert_eq!(page(client, "day").await, json!([0, []]));
-    other.service.engine.run(&Tasks).await.unwrap();
+    other.engine.run(&Tasks).await.unwrap();
     let job = client.get(&address).await.expect(200);
     assert_eq!(job["status"], "done");
     assert_eq!(job["failed"][0]["board"], "damaged");
@@ -582,10 +582,10 @@ async fn end_move(world: &World, id: &BoardId) {
         matches!(world.redis.run(&lease).await, Reply::Integer(_))
     })
     .await;
-    let service = &world.instances[1].service;
+    let engine = &world.instances[1].engine;
     eventually("the board has moved", async || {
-        service.engine.run(&Moves).await.unwrap();
-        let progress = moves::work::progress(service, id).await.unwrap();
+        engine.run(&Moves).await.unwrap();
+        let progress = moves::work::progress(engine, id).await.unwrap();
         progress.moving_to.is_none()
     })
     .await;
@@ -604,12 +604,10 @@ async fn who_is_erased_amid_a_move_is_erased_where_the_board_moves_to() {
         }
         page(&one.client, "last-2-days").await;
         one.client.spread("b", 3).await;
-        break_off(one.service.engine.run(&Moves), waits).await;
+        break_off(one.engine.run(&Moves), waits).await;
         world.set_time(LATER);
         let id = BoardId::parse("b").unwrap();
-        let stored = boards::load(&other.service.engine.store, &id)
-            .await
-            .unwrap();
+        let stored = boards::load(&other.engine.store, &id).await.unwrap();
         if stored.unwrap().unwrap().placement.is_paused() {
             // Nobody else can do anything until it has moved.
             end_move(&world, &id).await;
@@ -617,7 +615,7 @@ async fn who_is_erased_amid_a_move_is_erased_where_the_board_moves_to() {
         for number in 0..30 {
             match number % 3 {
                 0 => erase(&other.client, &member(number)).await,
-                steps => erase_half_way(&other.service.engine, &member(number), steps).await,
+                steps => erase_half_way(&other.engine, &member(number), steps).await,
             }
         }
         // Every fifth of them begins anew, the hidden ones out of sight.
@@ -640,12 +638,12 @@ async fn who_is_erased_amid_a_move_is_erased_where_the_board_moves_to() {
             let anew = scores.filter(|entry| entry[2] == 2).count();
             assert_eq!(anew, 5, "{waits} {window}: {page}");
         }
-        other.service.engine.run(&Erasures).await.unwrap();
+        other.engine.run(&Erasures).await.unwrap();
         let stats = one.client.get("/v1/boards/b/standings/day/stats").await;
         assert_eq!(stats.expect(200)["score_sum"], 60, "{waits}");
         assert_eq!(page(&one.client, "day").await[0], 15, "{waits}");
         // What the old shards have is unlinked with them.
-        other.service.engine.run(&Purge).await.unwrap();
+        other.engine.run(&Purge).await.unwrap();
         assert_eq!(traces_of(&world, "member-28").await, [""; 0], "{waits}");
     }
 }

@@ -95,7 +95,7 @@ async fn a_standing_ends_as_a_whole_after_moves_too() {
         for shards in [1, 3, 2] {
             world.client().define("b", definition.clone()).await;
             world.client().spread("b", shards).await;
-            world.service().engine.run(&Moves).await.unwrap();
+            world.engine().run(&Moves).await.unwrap();
             for members in [2, 30] {
                 for _ in 0..3 {
                     let some = events(&mut random, members, 12);
@@ -103,10 +103,10 @@ async fn a_standing_ends_as_a_whole_after_moves_too() {
                     check(&world, &definition.to_string()).await;
                 }
             }
-            world.service().engine.run(&Moves).await.unwrap();
+            world.engine().run(&Moves).await.unwrap();
             check(&world, &definition.to_string()).await;
         }
         delete(&world).await;
     }
-    world.service().engine.run(&Purge).await.unwrap();
+    world.engine().run(&Purge).await.unwrap();
 }

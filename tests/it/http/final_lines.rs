@@ -32,7 +32,7 @@ async fn closed(mut definition: Value, events: &[(&str, i64, &str)], initial: Va
         client.post("/v1/boards/b/events", event).await.expect(200);
     }
     world.set_time(CLOSED);
-    world.service().engine.run(&ClosePeriods).await.unwrap();
+    world.engine().run(&ClosePeriods).await.unwrap();
     world
 }
 
@@ -138,7 +138,7 @@ async fn nobody_moves_in_a_final_standing_when_members_are_erased() {
             let traces = world.keys_with("st:{b*", &format!("{member}\u{0}")).await;
             assert_eq!(traces, [""; 0]);
         }
-        world.service().engine.run(&Rollover).await.unwrap();
+        world.engine().run(&Rollover).await.unwrap();
         if rolls {
             let left = listed(one, "last-3-days?key=2026-11-22").await;
             assert_eq!(left.len(), 2, "{definition}: {left:?}");
@@ -146,7 +146,7 @@ async fn nobody_moves_in_a_final_standing_when_members_are_erased() {
         if has_raw {
             assert_ne!(get(one, raw).await, get(one, DAY).await);
         }
-        let report = check::run(world.service(), None, false).await.unwrap();
+        let report = check::run(world.engine(), None, false).await.unwrap();
         assert_eq!(report.findings, [], "{definition}");
     }
 }
@@ -216,7 +216,7 @@ async fn nobody_moves_for_a_moment_where_an_erasure_is_half_way() {
         let world = closed(json!({}), &events, Value::Null).await;
         let [one, other] = [0, 1].map(|index| &world.instances[index]);
         let expected = without_names(&one.client, DAY, &["ann"]).await;
-        let (engine, id) = (&one.service.engine, BoardId::parse("b").unwrap());
+        let (engine, id) = (&one.engine, BoardId::parse("b").unwrap());
         let member = MemberId::parse("ann").unwrap();
         let number = erasures::begin(&engine.store, &id).await.unwrap();
         engine.erase(&id, &member, number).await.unwrap();
@@ -225,7 +225,7 @@ async fn nobody_moves_for_a_moment_where_an_erasure_is_half_way() {
             engine.forget_keys(&live, &member, 1).await.unwrap();
         }
         assert_eq!(get(&other.client, DAY).await, expected, "{steps}");
-        other.service.engine.run(&Erasures).await.unwrap();
+        other.engine.run(&Erasures).await.unwrap();
         assert_eq!(get(&other.client, DAY).await, expected, "{steps}");
     }
 }
@@ -258,7 +258,7 @@ async fn who_was_erased_before_the_end_leaves_no_line_however_late_the_removal_c
                 .await
                 .expect(200);
         }
-        let (engine, id) = (&one.service.engine, BoardId::parse("b").unwrap());
+        let (engine, id) = (&one.engine, BoardId::parse("b").unwrap());
         let member = MemberId::parse("ann").unwrap();
         let number = erasures::begin(&engine.store, &id).await.unwrap();
         engine.erase(&id, &member, number).await.unwrap();
@@ -267,9 +267,9 @@ async fn who_was_erased_before_the_end_leaves_no_line_however_late_the_removal_c
             engine.forget_keys(&live, &member, 1).await.unwrap();
         }
         world.set_time(CLOSED);
-        other.service.engine.refresh_boards().await.unwrap();
-        other.service.engine.run(&ClosePeriods).await.unwrap();
-        other.service.engine.run(&Erasures).await.unwrap();
+        other.engine.refresh_boards().await.unwrap();
+        other.engine.run(&ClosePeriods).await.unwrap();
+        other.engine.run(&Erasures).await.unwrap();
         let bob = (json!("bob"), json!(4));
         assert_eq!(listed(&other.client, DAY).await, [bob], "{steps}");
         assert_eq!(get(&one.client, DAY).await["state"], "final", "{steps}");
@@ -300,7 +300,7 @@ async fn lines_of_nobody_go_with_a_board_to_other_shards() {
                 assert_eq!(get(other, DAY).await, expected, "{shards}");
             }
         }
-        let report = check::run(world.service(), None, false).await.unwrap();
+        let report = check::run(world.engine(), None, false).await.unwrap();
         assert_eq!(report.findings, []);
     }
 }
@@ -337,7 +337,7 @@ async fn lines_of_nobody_keep_the_initial_scores_of_their_closing() {
             world.redis.run(&[b"DEL", key.as_bytes()]).await;
         }
         assert_eq!(get(&other.client, DAY).await, expected, "{ties}");
-        let report = check::run(world.service(), None, false).await.unwrap();
+        let report = check::run(world.engine(), None, false).await.unwrap();
         assert_eq!(report.findings, []);
     }
 }
@@ -478,15 +478,15 @@ async fn no_result_keeps_the_name_of_a_winner_who_is_erased_while_it_is_recorded
             one.client.post(&path, event).await.expect(200);
         }
         world.set_time(CLOSED);
-        other.service.engine.refresh_boards().await.unwrap();
-        let closing = async { one.service.engine.run(&ClosePeriods).await.unwrap() };
+        other.engine.refresh_boards().await.unwrap();
+        let closing = async { one.engine.run(&ClosePeriods).await.unwrap() };
         let erasing = async {
             let path = format!("/v1/boards/{id}/members/ann");
             other.client.delete(&path).await.expect(204);
         };
         goes_on = interrupt(closing, waits, erasing).await;
-        other.service.engine.run(&Erasures).await.unwrap();
-        other.service.engine.run(&ClosePeriods).await.unwrap();
+        other.engine.run(&Erasures).await.unwrap();
+        other.engine.run(&ClosePeriods).await.unwrap();
         let path = format!("/v1/boards/{id}/standings/day");
         let result = other
             .client
@@ -525,12 +525,12 @@ async fn no_revision_keeps_the_name_of_a_member_who_is_erased_while_it_is_made()
         hidden.expect(200);
         let revising = async {
             // Another one has erased the member.
-            let _ = one.service.engine.run(&Revisions).await;
+            let _ = one.engine.run(&Revisions).await;
         };
         let erasing = async { erase(&other.client, "ann").await };
         let goes_on = interrupt(revising, waits, erasing).await;
-        other.service.engine.run(&Erasures).await.unwrap();
-        other.service.engine.run(&Revisions).await.unwrap();
+        other.engine.run(&Erasures).await.unwrap();
+        other.engine.run(&Revisions).await.unwrap();
         assert_eq!(
             result(&other.client).await,
             json!(["bob", 2, 0, 2]),

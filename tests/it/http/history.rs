@@ -51,7 +51,7 @@ impl Pair {
 
     async fn refresh(&self) {
         for instance in self.instances() {
-            instance.service.engine.refresh_boards().await.unwrap();
+            instance.engine.refresh_boards().await.unwrap();
         }
     }
 
@@ -64,8 +64,8 @@ impl Pair {
         }
         for instance in self.instances() {
             eventually("the instance reaches redis", async || {
-                instance.service.engine.store.check().await.is_ok()
-                    && instance.service.engine.store.server_time_us().await.is_ok()
+                instance.engine.store.check().await.is_ok()
+                    && instance.engine.store.server_time_us().await.is_ok()
             })
             .await;
         }
@@ -231,7 +231,7 @@ async fn boards_are_listed_again_if_the_server_of_the_list_alone_has_gone_back()
         one.client.define(board, json!({"windows": ["all"]})).await;
     }
     for instance in [one, other] {
-        instance.service.engine.refresh_boards().await.unwrap();
+        instance.engine.refresh_boards().await.unwrap();
     }
     for key in world.redis.keys("st:{boards}:*").await {
         world.redis.run(&[b"DEL", key.as_bytes()]).await;
@@ -241,7 +241,7 @@ async fn boards_are_listed_again_if_the_server_of_the_list_alone_has_gone_back()
         list["boards"].as_array().unwrap().len()
     };
     assert_eq!(list(one).await, 0);
-    other.service.engine.refresh_boards().await.unwrap();
+    other.engine.refresh_boards().await.unwrap();
     assert_eq!(list(one).await, 2);
     other
         .client
@@ -251,7 +251,7 @@ async fn boards_are_listed_again_if_the_server_of_the_list_alone_has_gone_back()
         .get("/v1/boards/c/standings/day")
         .await
         .expect_problem(404, "unknown-window");
-    one.service.engine.refresh_boards().await.unwrap();
+    one.engine.refresh_boards().await.unwrap();
     one.client
         .get("/v1/boards/c/standings/day")
         .await
@@ -282,7 +282,7 @@ async fn shards_that_know_of_a_later_definition_than_is_stored_are_overtaken() {
             .post(path, event(json!(1)))
             .await
             .expect(200);
-        instance.service.engine.refresh_boards().await.unwrap();
+        instance.engine.refresh_boards().await.unwrap();
     }
     for instance in [other, one] {
         let page = instance.client.get("/v1/boards/b/standings/all").await;

@@ -277,7 +277,7 @@ async fn a_retry_in_the_wait_is_known_before_the_cohort_is_decided() {
         .await
         .expect_problem(409, "league-turning");
     world.set_time("2026-11-23T00:01:05Z");
-    world.service().engine.run(&ClosePeriods).await.unwrap();
+    world.engine().run(&ClosePeriods).await.unwrap();
     assert_eq!(take(client, &event).await["status"], "duplicate");
     assert_eq!(take(client, &other).await["status"], "applied");
     assert_eq!(take(client, &other).await["status"], "duplicate");
@@ -503,7 +503,7 @@ async fn a_hide_holds_in_every_cohort_before_and_after_it_is_seated() {
     );
     // A hide with an end ends in all shards.
     world.set_time("2026-11-18T13:00:02Z");
-    world.service().engine.run(&EndedHides).await.unwrap();
+    world.engine().run(&EndedHides).await.unwrap();
     assert_eq!(shown().await, visible);
     client.delete("/v1/boards/l/hidden/m03").await.expect(204);
     assert_eq!(shown().await, names(12));
@@ -603,7 +603,7 @@ async fn an_erasure_that_came_to_some_shards_only_comes_to_all() {
     let client = world.client();
     take(client, &json!({"member": "ann", "score": 10})).await;
     take(client, &json!({"member": "bob", "score": 5})).await;
-    let engine = &world.service().engine;
+    let engine = &world.engine();
     let (id, ann) = (
         BoardId::parse("l").unwrap(),
         MemberId::parse("ann").unwrap(),

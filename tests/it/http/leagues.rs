@@ -82,8 +82,7 @@ async fn the_settings_that_were_replaced_are_kept_for_the_running_period() {
     assert_eq!(changed["league"]["tiers"].as_array().unwrap().len(), 3);
 
     let board = world
-        .service()
-        .engine
+        .engine()
         .board(&BoardId::parse("l").unwrap())
         .await
         .unwrap();

@@ -282,7 +282,7 @@ async fn a_job_comes_to_all_boards_however_often_it_is_broken_off() {
     let mut is_done = false;
     for waits in 1.. {
         let instance = &world.instances[usize::from(waits) % 2];
-        let ran = break_off(instance.service.engine.run(&Tasks), waits).await;
+        let ran = break_off(instance.engine.run(&Tasks), waits).await;
         if let Some(ran) = ran {
             ran.unwrap();
         }
@@ -314,7 +314,7 @@ async fn a_job_comes_to_all_boards_however_often_it_is_broken_off() {
         (&back["id"], &back["kind"]),
         (&json!("2"), &json!("unhide"))
     );
-    world.service().engine.run(&Tasks).await.unwrap();
+    world.engine().run(&Tasks).await.unwrap();
     assert_eq!(job(client, &back).await["status"], "done");
     for number in 0..BOARDS {
         assert_eq!(hidden_on(client, &format!("b{number}")).await, [""; 0]);
@@ -333,7 +333,7 @@ async fn a_job_tells_where_it_has_failed_and_goes_on() {
     // It is listed, and gone.
     world.redis.run(&[b"DEL", b"st:{deleted}"]).await;
     let begun = order(client, "hide", "ann").await;
-    world.service().engine.run(&Tasks).await.unwrap();
+    world.engine().run(&Tasks).await.unwrap();
     let job = job(client, &begun).await;
     assert_eq!((&job["status"], &job["done"]), (&json!("done"), &json!(4)));
     let failed = job["failed"].as_array().unwrap();
@@ -377,10 +377,10 @@ async fn jobs_are_listed_in_the_order_in_which_they_are_done_and_then_the_last_o
     let list = client.get("/v1/jobs?limit=1").await.expect(200);
     assert_eq!(list, json!({"jobs": [first], "next": "1"}));
     // All come to their end at the same instant, and then one more.
-    world.service().engine.run(&Tasks).await.unwrap();
+    world.engine().run(&Tasks).await.unwrap();
     world.set_time("2026-11-21T13:00:00Z");
     order(client, "unhide", "m1").await;
-    world.service().engine.run(&Tasks).await.unwrap();
+    world.engine().run(&Tasks).await.unwrap();
     // Whoever reads on behind one that has come to its end meanwhile misses none.
     let late = order(client, "unhide", "m2").await;
     assert_eq!(
@@ -429,7 +429,7 @@ async fn the_last_order_for_a_member_counts() {
     let hide = order(client, "hide", "ann").await;
     let back = order(client, "unhide", "ann").await;
     let other = order(client, "hide", "bob").await;
-    world.service().engine.run(&Tasks).await.unwrap();
+    world.engine().run(&Tasks).await.unwrap();
     let done = [
         job(client, &hide).await,
         job(client, &back).await,
@@ -450,7 +450,7 @@ async fn the_last_order_for_a_member_counts() {
     // An order that is given again is the new one.
     let first = order(client, "hide", "bob").await;
     let second = order(client, "hide", "bob").await;
-    world.service().engine.run(&Tasks).await.unwrap();
+    world.engine().run(&Tasks).await.unwrap();
     assert_eq!(job(client, &first).await["done"], 0);
     assert_eq!(job(client, &second).await["done"], 2);
 }
@@ -483,12 +483,12 @@ async fn who_is_hidden_on_all_boards_is_hidden_on_boards_that_are_created_later(
         client.put(&path, definition).await.expect(200);
     }
     order(client, "unhide", "m1").await;
-    world.service().engine.run(&Tasks).await.unwrap();
+    world.engine().run(&Tasks).await.unwrap();
     define(client, "later").await;
     for board in ["one", "many", "later"] {
         assert_eq!(hidden_on(client, board).await, ["m0", "m2"]);
     }
-    let begun = board::store::boards::unfinished_changes(&world.service().engine.store, 0).await;
+    let begun = board::store::boards::unfinished_changes(&world.engine().store, 0).await;
     assert_eq!(begun.unwrap(), []);
 }
 
@@ -509,7 +509,7 @@ async fn a_standing_order_outlives_an_erase_without_the_name_of_its_member() {
         client.delete(&path).await.expect(202);
     }
     define(client, "between").await;
-    world.service().engine.run(&Tasks).await.unwrap();
+    world.engine().run(&Tasks).await.unwrap();
     for (board, shards) in [("after", 1), ("many", 5)] {
         client
             .define(board, json!({"windows": ["day"], "shards": shards}))
@@ -541,13 +541,13 @@ async fn a_standing_order_outlives_an_erase_without_the_name_of_its_member() {
         .expect(200);
     assert_eq!(hidden_on(client, "many").await, ["ann-1", "ann-2", "eve"]);
     world.set_time("2026-11-21T12:10:02Z");
-    world.service().engine.run(&EndedHides).await.unwrap();
+    world.engine().run(&EndedHides).await.unwrap();
     for board in boards {
         assert_eq!(send(board, "ann-2").await, 1, "{board}: it has ended");
     }
     // Whoever brings the member back names it, and so ends the order.
     order(client, "unhide", "ann-1").await;
-    world.service().engine.run(&Tasks).await.unwrap();
+    world.engine().run(&Tasks).await.unwrap();
     define(client, "last").await;
     assert_eq!(send("last", "ann-1").await, 1);
     for board in boards {
@@ -564,7 +564,7 @@ async fn an_order_that_is_given_again_after_an_erase_takes_the_place_of_the_one_
     for _ in 0..2 {
         let hide = order(client, "hide", "ann").await;
         client.delete("/v1/members/ann").await.expect(202);
-        world.service().engine.run(&Tasks).await.unwrap();
+        world.engine().run(&Tasks).await.unwrap();
         assert_eq!(job(client, &hide).await["status"], "done");
         assert_eq!(world.keys_with("st:{*", "ann").await, [""; 0]);
         let left = world.redis.run(&[b"HLEN", b"st:{boards}:orders"]).await;
@@ -591,7 +591,7 @@ async fn a_board_that_is_half_created_is_closed_until_its_orders_were_carried_ou
             let sent = break_off(create(&world, &id, shards), waits).await;
             // What it has sent arrives before it is missed.
             tokio::time::sleep(Duration::from_millis(50)).await;
-            let stored = board::store::boards::load(&world.service().engine.store, &id)
+            let stored = board::store::boards::load(&world.engine().store, &id)
                 .await
                 .unwrap();
             let is_there = stored.is_some();
@@ -601,12 +601,7 @@ async fn a_board_that_is_half_created_is_closed_until_its_orders_were_carried_ou
             let announcing = Announcements {
                 older_than: Duration::ZERO,
             };
-            world.instances[1]
-                .service
-                .engine
-                .run(&announcing)
-                .await
-                .unwrap();
+            world.instances[1].engine.run(&announcing).await.unwrap();
             if is_there {
                 assert_eq!(hidden_on(&world.instances[1].client, board).await, ["ann"]);
                 let page = format!("{path}/standings/day");
@@ -626,7 +621,7 @@ async fn create(world: &World, id: &BoardId, shards: u16) {
     let fields = json!({"windows": ["day"], "shards": shards});
     let draft = Draft::Whole(serde_json::from_value(fields).unwrap());
     let terms = Terms::default();
-    let defined = boards::work::define(world.service(), id, &draft, &terms);
+    let defined = boards::work::define(world.engine(), id, &draft, &terms);
     defined.await.unwrap();
 }
 
@@ -662,7 +657,7 @@ async fn a_hide_ends_by_itself_and_a_longer_one_does_not() {
         json!({"action": "hide", "member": "eve", "reason": "a", "until": soon, "boards": "*"});
     client.post("/v1/moderation", everywhere).await.expect(202);
     let run = async || {
-        let engine = &world.service().engine;
+        let engine = &world.engine();
         engine.run(&Tasks).await.unwrap();
         engine.run(&EndedHides).await.unwrap();
         hidden_on(client, "b").await

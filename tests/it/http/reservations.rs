@@ -63,7 +63,7 @@ struct Steps<'a> {
 impl<'a> Steps<'a> {
     async fn of(world: &'a World, id: Option<&str>) -> Self {
         let board = BoardId::parse("votes").unwrap();
-        let board = world.service().engine.board(&board).await.unwrap();
+        let board = world.engine().board(&board).await.unwrap();
         let event = Event {
             id: id.map(|id| EventId::parse(id).unwrap()),
             member: MemberId::parse("alice").unwrap(),
@@ -95,7 +95,7 @@ impl<'a> Steps<'a> {
     }
 
     fn store(&self) -> &Store {
-        &self.world.service().engine.store
+        &self.world.engine().store
     }
 
     async fn reserve(&self) {
@@ -127,7 +127,7 @@ impl<'a> Steps<'a> {
 /// The background step; what it finds is left behind, however young it is.
 async fn settle(world: &World) {
     for instance in &world.instances {
-        let settled = instance.service.engine.run(&SETTLE_ALL).await;
+        let settled = instance.engine.run(&SETTLE_ALL).await;
         settled.unwrap();
     }
 }
@@ -230,7 +230,7 @@ async fn an_erasure_gives_no_votes_back() {
     );
     // The same on other shards.
     client.spread("votes", 3).await;
-    world.service().engine.run(&Moves).await.unwrap();
+    world.engine().run(&Moves).await.unwrap();
     vote(client, "z")
         .await
         .expect_problem(429, "quota-exceeded");
@@ -348,11 +348,11 @@ async fn total(client: &Client) -> i64 {
 
 /// Settles whatever is open, again and again.
 fn settle_again_and_again(world: &World) -> AbortOnDropHandle<()> {
-    let service = Arc::clone(&world.instances[1].service);
+    let engine = Arc::clone(&world.instances[1].engine);
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
             // Redis may be gone.
-            let _ = service.engine.run(&SETTLE_ALL).await;
+            let _ = engine.run(&SETTLE_ALL).await;
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }))
@@ -414,7 +414,7 @@ async fn a_primary_that_dies_between_the_steps_lets_no_vote_too_many_through() {
     drop(settling);
     eventually("all is settled", async || {
         let is_settled = async |instance: &Instance| {
-            let settled = instance.service.engine.run(&SETTLE_ALL).await;
+            let settled = instance.engine.run(&SETTLE_ALL).await;
             settled.is_ok()
         };
         is_settled(&world.instances[0]).await

@@ -125,7 +125,7 @@ async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
         for window in windows {
             compare_all_of(&world, &BOARDS, &mut random, members, window).await;
         }
-        world.service().engine.run(&Purge).await.unwrap();
+        world.engine().run(&Purge).await.unwrap();
         for window in windows {
             read_of(&world, &BOARDS, &mut random, window).await;
         }
@@ -145,7 +145,7 @@ async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
             let path = format!("/v1/boards/{board}");
             world.client().delete(&path).await.expect(204);
         }
-        world.service().engine.run(&Purge).await.unwrap();
+        world.engine().run(&Purge).await.unwrap();
         let left = world.redis.keys("st:{*").await;
         let is_left = |key: &&String| !key.starts_with("st:{boards}") && !stays(key);
         let left: Vec<&String> = left.iter().filter(is_left).collect();
@@ -227,11 +227,11 @@ async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
         for (round, shards) in [4, 2, 1].into_iter().enumerate() {
             world.client().spread("b", shards).await;
             // It is broken off at some moment, as if the instance were killed.
-            let broken = world.instances[1].service.engine.run(&Moves);
+            let broken = world.instances[1].engine.run(&Moves);
             let _ = tokio::time::timeout(Duration::from_millis(7 << (2 * round)), broken).await;
             eventually("the board has moved", async || {
-                world.service().engine.run(&Moves).await.unwrap();
-                let progress = moves::work::progress(world.service(), &id).await.unwrap();
+                world.engine().run(&Moves).await.unwrap();
+                let progress = moves::work::progress(world.engine(), &id).await.unwrap();
                 progress.moving_to.is_none() && progress.shards == shards
             })
             .await;
@@ -298,7 +298,7 @@ async fn a_move_can_be_watched_and_not_turned_round_half_way() {
     // Another change is possible, and holds in the new shards too.
     let other = json!({"windows": ["all"], "shards": 5, "score_max": 3, "title": "moved"});
     client.put("/v1/boards/stays", other).await.expect(200);
-    world.service().engine.run(&Moves).await.unwrap();
+    world.engine().run(&Moves).await.unwrap();
     let spread = client.get("/v1/boards/stays/shards").await.expect(200);
     assert_eq!(spread, json!({"shards": 5, "moving_to": null, "copied": 0}));
     let again = client.put(path, json!({"count": 5})).await.expect(200);
@@ -325,8 +325,8 @@ async fn a_move_can_be_watched_and_not_turned_round_half_way() {
             .await
             .expect(204);
     }
-    world.service().engine.run(&Moves).await.unwrap();
-    world.service().engine.run(&Purge).await.unwrap();
+    world.engine().run(&Moves).await.unwrap();
+    world.engine().run(&Purge).await.unwrap();
     assert_eq!(world.keys_of_boards().await, [""; 0]);
 }
 
@@ -368,7 +368,7 @@ async fn a_board_that_was_left_closed_is_opened_by_an_instance_that_begins_then(
     send_to(world.client(), &["b"], &sent).await;
     world.client().spread("b", 2).await;
     // The instance that moves it dies right after it has closed the board.
-    let store = &world.service().engine.store;
+    let store = &world.engine().store;
     let id = BoardId::parse("b").unwrap();
     let board = boards::load(store, &id).await.unwrap().unwrap().unwrap();
     let stamp = boards::begin_change(store, &id).await.unwrap();
@@ -379,7 +379,7 @@ async fn a_board_that_was_left_closed_is_opened_by_an_instance_that_begins_then(
 
     let url = world.redis.url();
     let other = Instance::start(&url, world.clock.clone(), "").await;
-    other.service.engine.run(&Moves).await.unwrap();
+    other.engine.run(&Moves).await.unwrap();
     let spread = other.client.get("/v1/boards/b/shards").await.expect(200);
     assert_eq!(
         (&spread["shards"], &spread["moving_to"]),
@@ -451,7 +451,7 @@ async fn boards_take_turns_so_that_large_ones_hold_up_no_small_one() {
     }
     begin_move(&world, "small", 10).await;
     let moves = Noted::default();
-    world.service().engine.run(&moves).await.unwrap();
+    world.engine().run(&moves).await.unwrap();
     let steps = moves.0.into_inner().unwrap();
     for board in large.into_iter().chain(["small"]) {
         let own = subject(board);
@@ -481,7 +481,7 @@ async fn a_move_goes_on_where_an_instance_that_is_gone_was() {
     for board in ["whole", "broken"] {
         begin_move(&world, board, 9_000).await;
     }
-    let first = &world.service().engine;
+    let first = &world.engine();
     let steps = async |engine: &Engine, board: &str, count: usize| {
         let due = Moves.due(engine).await.unwrap().into_iter();
         let mut moving = due.filter(|moving| Moves.subject(moving) == subject(board));
@@ -500,7 +500,7 @@ async fn a_move_goes_on_where_an_instance_that_is_gone_was() {
     let broken = steps(first, "broken", whole / 2).await;
     let free = ["HSET", "st:{broken}", "move:until", "0"].map(str::as_bytes);
     world.redis.run(&free).await;
-    let rest = steps(&world.instances[1].service.engine, "broken", usize::MAX).await;
+    let rest = steps(&world.instances[1].engine, "broken", usize::MAX).await;
     // A scan of the same members may have some parts more or less.
     assert!(
         whole > 20 && broken + rest < whole + 6,

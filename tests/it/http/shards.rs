@@ -256,7 +256,7 @@ async fn weights_initial_scores_and_short_lists_are_those_of_one_list() {
             .await
             .expect(204);
     }
-    world.service().engine.run(&Purge).await.unwrap();
+    world.engine().run(&Purge).await.unwrap();
     assert_eq!(world.keys_of_boards().await, [""; 0]);
 }
 
@@ -361,7 +361,7 @@ async fn what_shards_can_not_do_is_refused_and_definitions_hold_for_all_of_them(
         .post("/v1/boards/b/events", json!({"member": "a", "score": 4}))
         .await
         .expect(200);
-    world.service().engine.run(&Purge).await.unwrap();
+    world.engine().run(&Purge).await.unwrap();
     let page = other.get("/v1/boards/b/standings/day").await.expect(200);
     assert_eq!(page["entries"][0]["score"], 4);
 }
@@ -378,7 +378,7 @@ async fn a_window_is_not_told_complete_before_a_shard_that_knew_an_older_definit
     let set = ["HSET", "st:{b:2:0}", "version", &older].map(str::as_bytes);
     world.redis.run(&set).await;
     for (run, is_complete) in [(1, false), (2, true)] {
-        world.service().engine.run(&Rollover).await.unwrap();
+        world.engine().run(&Rollover).await.unwrap();
         let ready = client.get("/readyz").await.expect(200);
         assert_eq!(ready["windows_complete"], is_complete, "after run {run}");
         let built = world.redis.keys("st:{b:2:?}:*:last-2-days:2026-11-22");

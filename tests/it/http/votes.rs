@@ -55,7 +55,7 @@ fn expected(scores: &[(&str, f64)]) -> Vec<(String, f64)> {
 /// Deletes the board, and checks that nothing of it is left.
 async fn expect_no_traces(world: &World) {
     world.client().delete("/v1/boards/v").await.expect(204);
-    world.service().engine.run(&Purge).await.unwrap();
+    world.engine().run(&Purge).await.unwrap();
     assert_eq!(world.redis.keys("st:{v}*").await, [""; 0]);
 }
 

@@ -59,9 +59,7 @@ async fn board(instance: &Instance, id: &str) -> Arc<Board> {
         instance.client.define(id, definition).await;
     }
     let id = BoardId::parse(id).unwrap();
-    let stored = boards::load(&instance.service.engine.store, &id)
-        .await
-        .unwrap();
+    let stored = boards::load(&instance.engine.store, &id).await.unwrap();
     stored.unwrap().unwrap()
 }
 
@@ -74,7 +72,7 @@ fn message(board: &Board, number: u32) -> Message {
 
 /// Posts a message as a step does that records a result.
 async fn post(instance: &Instance, board: &Board, number: u32) -> Message {
-    let (store, message) = (&instance.service.engine.store, message(board, number));
+    let (store, message) = (&instance.engine.store, message(board, number));
     let posted = outbox::store::post(store, board, std::slice::from_ref(&message)).await;
     posted.unwrap();
     board_notes::note(store, NotedFor::Outbox, board)
@@ -85,7 +83,7 @@ async fn post(instance: &Instance, board: &Board, number: u32) -> Message {
 
 /// Hands on what is posted, and sends what is due.
 async fn run(instance: &Instance) {
-    let engine = &instance.service.engine;
+    let engine = &instance.engine;
     engine.run(&Outboxes).await.unwrap();
     deliveries::job::deliver(engine).await.unwrap();
 }
@@ -170,9 +168,7 @@ async fn a_secret_is_shown_once_and_the_one_before_signs_for_a_day() {
             .post("/v1/webhooks/site/test", json!({}))
             .await
             .expect(202);
-        deliveries::job::deliver(&instance.service.engine)
-            .await
-            .unwrap();
+        deliveries::job::deliver(&instance.engine).await.unwrap();
         let got = receiver.received();
         assert_eq!(got.len(), count);
         let last = got.last().unwrap();
@@ -278,7 +274,7 @@ async fn a_webhook_is_told_of_its_events_and_boards_and_of_nothing_before_it_was
         ["st:{boards}:webhooks-version"]
     );
     // What was not handed on goes with its board.
-    let store = &instance.service.engine.store;
+    let store = &instance.engine.store;
     outbox::store::post(store, &vote, &[message(&vote, 4)])
         .await
         .unwrap();
@@ -291,7 +287,7 @@ async fn a_webhook_is_told_of_its_events_and_boards_and_of_nothing_before_it_was
             .any(|key| key.ends_with(":outbox"))
     );
     client.delete("/v1/boards/vote-eu").await.expect(204);
-    instance.service.engine.run(&Purge).await.unwrap();
+    instance.engine.run(&Purge).await.unwrap();
     assert_eq!(world.redis.keys("st:{vote-eu}*").await, [""; 0]);
 }
 
@@ -332,7 +328,7 @@ async fn a_moderator_finds_out_who_was_hidden() {
         hides.insert(hide.to_owned());
     }
     assert_eq!(hidden("hide=hide_0").await, json!([]));
-    instance.service.engine.run(&Revisions).await.unwrap();
+    instance.engine.run(&Revisions).await.unwrap();
     run(instance).await;
     let told = receiver.received();
     let told: BTreeSet<String> = told
@@ -387,14 +383,14 @@ async fn bad_receivers_hold_up_no_other_and_are_given_fifteen_seconds() {
     for number in 1..=2 {
         post(instance, &board, number).await;
     }
-    let service = Arc::clone(&instance.service);
-    service.engine.run(&Outboxes).await.unwrap();
-    let delivering = tokio::spawn(async move { deliveries::job::deliver(&service.engine).await });
+    let engine = Arc::clone(&instance.engine);
+    engine.run(&Outboxes).await.unwrap();
+    let delivering = tokio::spawn(async move { deliveries::job::deliver(&engine).await });
     eventually("the good one has all", async || good.count() == 2).await;
     // While others hang, the good one is sent what comes meanwhile.
     assert!(!delivering.is_finished());
     post(instance, &board, 3).await;
-    instance.service.engine.run(&Outboxes).await.unwrap();
+    instance.engine.run(&Outboxes).await.unwrap();
     eventually("the good one has more", async || good.count() == 3).await;
     let pending = deliveries(client, "hangs", "status=pending").await;
     assert!(pending.iter().any(|one| one["tries"] == 0), "{pending:?}");
@@ -555,27 +551,24 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
             panic!("three instances")
         };
         // Each of these is broken off somewhere, as if its process were killed there.
-        let (store, message) = (&first.service.engine.store, message(&board, number));
+        let (store, message) = (&first.engine.store, message(&board, number));
         outbox::store::post(store, &board, std::slice::from_ref(&message))
             .await
             .unwrap();
         break_off(board_notes::note(store, NotedFor::Outbox, &board), waits).await;
-        break_off(first.service.engine.run(&Outboxes), waits).await;
-        break_off(deliveries::job::deliver(&first.service.engine), waits).await;
+        break_off(first.engine.run(&Outboxes), waits).await;
+        break_off(deliveries::job::deliver(&first.engine), waits).await;
         // The step that has posted is done again, and notes again.
         board_notes::note(store, NotedFor::Outbox, &board)
             .await
             .unwrap();
-        let (one, other) = tokio::join!(
-            second.service.engine.run(&Outboxes),
-            third.service.engine.run(&Outboxes)
-        );
+        let (one, other) = tokio::join!(second.engine.run(&Outboxes), third.engine.run(&Outboxes));
         one.and(other).unwrap();
         // What the first had claimed is due again.
         advance(&world, Span::seconds(31));
         let (one, other) = tokio::join!(
-            deliveries::job::deliver(&second.service.engine),
-            deliveries::job::deliver(&third.service.engine)
+            deliveries::job::deliver(&second.engine),
+            deliveries::job::deliver(&third.engine)
         );
         one.and(other).unwrap();
         let got = receiver.received();
@@ -604,14 +597,14 @@ async fn a_redis_that_is_killed_between_outbox_and_delivery_loses_no_message() {
         world.redis.restart().await;
         for instance in &world.instances {
             eventually("the instance reaches all servers", async || {
-                instance.service.engine.store.prepare().await.is_ok()
+                instance.engine.store.prepare().await.is_ok()
             })
             .await;
         }
     };
     for round in 0..12_u16 {
         let posted = post(first, &board, round.into()).await;
-        let engine = &first.service.engine;
+        let engine = &first.engine;
         if round % 4 != 0 {
             engine.run(&Outboxes).await.unwrap();
         }
@@ -629,7 +622,7 @@ async fn a_redis_that_is_killed_between_outbox_and_delivery_loses_no_message() {
         }
         // What the first had claimed is due again.
         advance(&world, Span::seconds(31));
-        let engine = &second.service.engine;
+        let engine = &second.engine;
         eventually("all is sent", async || {
             engine.run(&Outboxes).await.is_ok() && deliveries::job::deliver(engine).await.is_ok()
         })
@@ -655,12 +648,7 @@ async fn every_result_and_revision_is_told_wherever_instances_die() {
     register(client, "site", everything(&receiver.url())).await;
     let definition = json!({"windows": ["hour"], "finalize": "0s", "shards": 2});
     client.define("b", definition).await;
-    world.instances[1]
-        .service
-        .engine
-        .refresh_boards()
-        .await
-        .unwrap();
+    world.instances[1].engine.refresh_boards().await.unwrap();
     let told = |kind: &str| {
         let got = receiver.received().into_iter();
         let of_kind = got.filter(|one| one.json()["type"] == kind);
@@ -676,9 +664,9 @@ async fn every_result_and_revision_is_told_wherever_instances_die() {
         let [dying, other] = &world.instances[..] else {
             panic!("two instances")
         };
-        break_off(dying.service.engine.run(&ClosePeriods), waits).await;
-        break_off(dying.service.engine.run(&Outboxes), waits).await;
-        other.service.engine.run(&ClosePeriods).await.unwrap();
+        break_off(dying.engine.run(&ClosePeriods), waits).await;
+        break_off(dying.engine.run(&Outboxes), waits).await;
+        other.engine.run(&ClosePeriods).await.unwrap();
         run(other).await;
         assert_eq!(told("period.final").len(), usize::from(hour) + 1, "{waits}");
     }
@@ -692,16 +680,11 @@ async fn every_result_and_revision_is_told_wherever_instances_die() {
         .await
         .expect(200);
     for waits in (1..200).step_by(9) {
-        let dying = &world.instances[0].service.engine;
+        let dying = &world.instances[0].engine;
         break_off(dying.run(&Revisions), waits).await;
         break_off(dying.run(&Outboxes), waits).await;
     }
-    world.instances[1]
-        .service
-        .engine
-        .run(&Revisions)
-        .await
-        .unwrap();
+    world.instances[1].engine.run(&Revisions).await.unwrap();
     run(&world.instances[1]).await;
     for kind in ["member.hidden", "period.revised"] {
         assert_eq!(told(kind).len(), 1, "{kind}");
@@ -732,9 +715,7 @@ async fn only_addresses_for_everybody_are_dialled_unless_private_ones_are_allowe
         .post("/v1/webhooks/site/test", json!({}))
         .await
         .expect(202);
-    deliveries::job::deliver(&instance.service.engine)
-        .await
-        .unwrap();
+    deliveries::job::deliver(&instance.engine).await.unwrap();
     let [one] = &deliveries(client, "site", "").await[..] else {
         panic!("one is there")
     };
@@ -854,7 +835,7 @@ async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
     let (instance, client) = (&world.instances[0], world.client());
     let receiver = Receiver::start(Manner::Status(200)).await;
     register(client, "site", everything(&receiver.url())).await;
-    let (store, now) = (&instance.service.engine.store, world.clock.now());
+    let (store, now) = (&instance.engine.store, world.clock.now());
     let name = WebhookName::parse("site").unwrap();
     let queued: Vec<_> = (0..10_000)
         .map(|number| NamedDelivery {
@@ -868,7 +849,7 @@ async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
     }
     let board = board(instance, "b").await;
     let posted = post(instance, &board, 1).await;
-    instance.service.engine.run(&Outboxes).await.unwrap();
+    instance.engine.run(&Outboxes).await.unwrap();
     let [dead] = &deliveries(client, "site", "status=dead").await[..] else {
         panic!("one is dead")
     };
@@ -879,7 +860,7 @@ async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
         (&json!(0), &Value::Null)
     );
     // The check of all keys knows what these are.
-    let report = check::run(world.service(), None, false).await.unwrap();
+    let report = check::run(world.engine(), None, false).await.unwrap();
     assert!(report.is_sound(), "{report:?}");
     let version = webhooks::store::load_all(store).await.unwrap().version;
     client
@@ -897,7 +878,7 @@ async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_loop_ends_when_nothing_is_due() {
     let world = World::start(NOW).await;
-    let engine = &world.service().engine;
+    let engine = &world.engine();
     for kind in [JobKind::Outboxes, JobKind::Webhooks] {
         worker::run(kind, engine).await.unwrap();
     }

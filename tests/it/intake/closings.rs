@@ -29,7 +29,7 @@ fn at(id: &str, member: &str, at: &str) -> LogEvent {
 }
 
 async fn close_periods(instance: &Instance) {
-    let engine = &instance.service.engine;
+    let engine = &instance.engine;
     engine.refresh_boards().await.unwrap();
     engine.run(&ClosePeriods).await.unwrap();
 }
@@ -202,7 +202,7 @@ async fn a_closing_waits_for_a_log_that_does_not_answer_as_long_as_it_may() {
     let site = site(json!({"shards": 2, "max_delay": "1m"})).await;
     site.log.is_away.store(true, Ordering::Relaxed);
     site.clock.set(instant("2026-11-21T12:10:00Z"));
-    let engine = &site.instances[0].service.engine;
+    let engine = &site.instances[0].engine;
     close_periods(&site.instances[0]).await;
     assert_eq!(last_hour(&site).await.1, "closing");
     let (faults, _) = engine.faults.list(5);

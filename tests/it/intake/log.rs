@@ -257,7 +257,7 @@ impl Site {
     /// A consumer of an instance that begins.
     pub(super) async fn consumer(&self, instance: usize, number: i32) -> Consumer {
         let mut consumer = Consumer {
-            engine: Arc::clone(&self.instances[instance].service.engine),
+            engine: Arc::clone(&self.instances[instance].engine),
             log: Arc::clone(&self.log),
             number,
             intake: None,
@@ -269,7 +269,7 @@ impl Site {
 
     /// Has new consumers take all that there is, and workers apply it.
     pub(super) async fn finish(&self) {
-        let refreshed = self.instances[0].service.engine.refresh_boards();
+        let refreshed = self.instances[0].engine.refresh_boards();
         refreshed.await.unwrap();
         for number in 0..PARTITIONS {
             let mut consumer = self.consumer(0, number).await;
@@ -283,7 +283,7 @@ impl Site {
     /// Waits until the instances have their connections again, and has them read what may have changed.
     pub(super) async fn reconnect(&self) {
         for instance in &self.instances {
-            let engine = &instance.service.engine;
+            let engine = &instance.engine;
             eventually("redis is there again", async || {
                 engine.store.check().await.is_ok() && engine.refresh_boards().await.is_ok()
             })
@@ -301,7 +301,7 @@ impl Site {
     }
 
     pub(super) async fn apply(&self) {
-        let applied = self.instances[0].service.engine.run(&ApplyQueues).await;
+        let applied = self.instances[0].engine.run(&ApplyQueues).await;
         applied.unwrap();
     }
 

@@ -72,7 +72,6 @@ async fn consumers_that_stay_away_during_moves_have_nothing_taken_twice() {
         let current = format!("st:{{b:{}", shards[shards.len() - 1]);
         eventually("only old shards have it", async || {
             site.instances[0]
-                .service
                 .engine
                 .run(&crate::harness::jobs::Purge)
                 .await
@@ -84,7 +83,7 @@ async fn consumers_that_stay_away_during_moves_have_nothing_taken_twice() {
         .await;
         assert!(!current.is_empty());
         assert!(
-            check::run(&site.instances[0].service, None, false)
+            check::run(&site.instances[0].engine, None, false)
                 .await
                 .unwrap()
                 .is_sound()
@@ -101,15 +100,10 @@ async fn records_come_into_the_old_queues_until_the_move_holds_them() {
         let mut old = consumers(&site).await;
         assert!(matches!(old[0].take(10).await, Taking::Done));
         site.client().spread("b", 3).await;
-        site.instances[0]
-            .service
-            .engine
-            .refresh_boards()
-            .await
-            .unwrap();
+        site.instances[0].engine.refresh_boards().await.unwrap();
         assert!(matches!(old[0].take(10).await, Taking::Done));
         // Nobody applies what is queued: the mover waits, and holds the queues.
-        let moving = site.instances[0].service.engine.run(&Moves);
+        let moving = site.instances[0].engine.run(&Moves);
         assert!(break_off(moving, 1_000).await.is_none());
         let held = old[0].take(10).await;
         assert!(

@@ -31,7 +31,7 @@ async fn play(number: u64) {
     let board = BoardId::parse("b").unwrap();
     let mut copy = site.redis.copy_data();
     for _ in 0..STEPS {
-        let engine = &site.instances[random.below(2)].service.engine;
+        let engine = &site.instances[random.below(2)].engine;
         match random.below(16) {
             0..3 => {
                 let more = random.below(30);
@@ -120,7 +120,7 @@ async fn play(number: u64) {
     }
     site.finish().await;
     assert_sums(&site).await;
-    let report = check::run(&site.instances[0].service, None, false)
+    let report = check::run(&site.instances[0].engine, None, false)
         .await
         .unwrap();
     assert!(report.is_sound(), "case {number}");

@@ -363,7 +363,7 @@ async fn another_log_is_refused_and_one_whose_beginning_is_gone_is_taken_from_wh
     write(&site, 0, 60);
     let mut consumer = site.consumer(0, 0).await;
     assert!(matches!(consumer.take(10).await, Taking::Done));
-    let engine = Arc::clone(&site.instances[0].service.engine);
+    let engine = Arc::clone(&site.instances[0].engine);
     site.log.trim(0, 15);
     let mut later = site.consumer(0, 0).await;
     let removed = later.intake.as_ref().unwrap().removed();
@@ -384,7 +384,7 @@ async fn another_log_is_refused_and_one_whose_beginning_is_gone_is_taken_from_wh
 async fn rounds_reach_all_boards_and_raise_the_floor_by_the_position_before() {
     let site = Site::start(1).await;
     define(&site, 4).await;
-    let engine = Arc::clone(&site.instances[0].service.engine);
+    let engine = Arc::clone(&site.instances[0].engine);
     let at = async |end| {
         let start = start::find(&engine, &partition(0)).await.unwrap();
         let log = Extent { first: 0, end };

@@ -223,7 +223,6 @@ impl Game<'_> {
         self.read_everything().await?;
         for instance in &self.world.instances {
             instance
-                .service
                 .engine
                 .run(&Rollover)
                 .await
@@ -237,11 +236,11 @@ impl Game<'_> {
     /// Nothing of what is stored contradicts the rest, whatever has happened.
     async fn check(&self) -> Result<(), String> {
         for (id, _) in &self.boards {
-            let (id, service) = (BoardId::parse(id).unwrap(), self.world.service());
+            let (id, engine) = (BoardId::parse(id).unwrap(), self.world.engine());
             let report: Mutex<Report> = Mutex::default();
             // On a cluster slots move all the time.
             eventually("the board is checked", async || {
-                let checked = check::run(service, Some(&id), false).await;
+                let checked = check::run(engine, Some(&id), false).await;
                 checked.map(|checked| *report.lock() = checked).is_ok()
             })
             .await;
@@ -277,11 +276,7 @@ impl Game<'_> {
             Step::RollOver { instance } => {
                 let instance = pick(*instance, self.world.instances.len());
                 self.log.push(format!("instance {instance} rolls over"));
-                let done = self.world.instances[instance]
-                    .service
-                    .engine
-                    .run(&Rollover)
-                    .await;
+                let done = self.world.instances[instance].engine.run(&Rollover).await;
                 done.map_err(|error| error.to_string())
             }
             Step::Erase {
@@ -294,15 +289,15 @@ impl Game<'_> {
                 let instance = pick(*instance, self.world.instances.len());
                 self.log
                     .push(format!("instance {instance} removes what was erased"));
-                let service = &self.world.instances[instance].service;
-                let done = service.engine.run(&Erasures).await;
+                let engine = &self.world.instances[instance].engine;
+                let done = engine.run(&Erasures).await;
                 done.map_err(|error| error.to_string())
             }
             Step::Settle { instance } => {
                 let instance = pick(*instance, self.world.instances.len());
                 self.log.push(format!("instance {instance} settles"));
-                let service = &self.world.instances[instance].service;
-                let done = service.engine.run(&SETTLE_ALL).await;
+                let engine = &self.world.instances[instance].engine;
+                let done = engine.run(&SETTLE_ALL).await;
                 done.map_err(|error| error.to_string())
             }
             Step::RollOverPartly {

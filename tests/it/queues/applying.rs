@@ -63,7 +63,7 @@ pub(super) async fn length(world: &World, name: &str) -> i64 {
 }
 
 pub(super) async fn run(instance: &Instance) {
-    let run = instance.service.engine.run(&ApplyQueues).await;
+    let run = instance.engine.run(&ApplyQueues).await;
     run.unwrap();
 }
 
@@ -144,7 +144,7 @@ async fn a_worker_that_dies_anywhere_loses_and_doubles_nothing() {
     for waits in 1.. {
         queued = queue_more(world.client(), queued).await;
         end_leases(&world).await;
-        let dying = world.instances[0].service.engine.run(&ApplyQueues);
+        let dying = world.instances[0].engine.run(&ApplyQueues);
         let is_over = break_off(dying, waits).await.is_some();
         end_leases(&world).await;
         drain(&world, &world.instances[1]).await;
@@ -487,12 +487,12 @@ async fn quotas_over_shards_let_no_vote_too_many_through_whoever_dies() {
     join_all(queued).await;
     for waits in (1..60).step_by(4) {
         end_leases(&world).await;
-        let dying = world.instances[0].service.engine.run(&ApplyQueues);
+        let dying = world.instances[0].engine.run(&ApplyQueues);
         break_off(dying, waits).await;
     }
     end_leases(&world).await;
     eventually("nothing waits", async || {
-        let engine = &world.instances[1].service.engine;
+        let engine = &world.instances[1].engine;
         engine.run(&SETTLE_ALL).await.unwrap();
         run(&world.instances[1]).await;
         length(&world, "queue").await == 0
@@ -500,7 +500,7 @@ async fn quotas_over_shards_let_no_vote_too_many_through_whoever_dies() {
     .await;
     assert_eq!(total(client).await, 60);
     eventually("nothing is reserved", async || {
-        let engine = &world.instances[1].service.engine;
+        let engine = &world.instances[1].engine;
         engine.run(&SETTLE_ALL).await.unwrap();
         world.redis.keys("st:*:reserv*").await.is_empty()
     })
@@ -510,7 +510,7 @@ async fn quotas_over_shards_let_no_vote_too_many_through_whoever_dies() {
 
 /// Reserves the only vote of a voter, as somebody does who then dies.
 async fn reserve(world: &World, voter: &str) {
-    let engine = &world.service().engine;
+    let engine = &world.engine();
     let board = engine.board(&BoardId::parse("b").unwrap()).await.unwrap();
     let event = Event {
         id: Some(EventId::parse("elsewhere").unwrap()),
@@ -574,7 +574,7 @@ async fn an_event_that_waits_holds_up_its_members_later_ones_and_nobody_else() {
     queue(client, vote("3", "ann", "x")).await;
     run(&world.instances[0]).await;
     assert_eq!(ann().await.1, None);
-    world.service().engine.run(&SETTLE_ALL).await.unwrap();
+    world.engine().run(&SETTLE_ALL).await.unwrap();
     drain(&world, &world.instances[0]).await;
     assert_eq!(total(client).await, 23);
 }
@@ -695,7 +695,7 @@ async fn a_queue_that_is_missing_in_the_index_is_found() {
     // An instance that starts reads all boards, and so does every one when Redis has gone back.
     let clock = clock_at(NOW);
     let late = Instance::start(&world.redis.url(), clock, "").await;
-    let engine = &late.service.engine;
+    let engine = &late.engine;
     engine.refresh_boards().await.unwrap();
     engine.run(&ListQueues).await.unwrap();
     drain(&world, &late).await;
@@ -715,7 +715,7 @@ async fn an_empty_queue_that_takes_itself_for_an_indexed_one_is_put_there_again(
     world.redis.run(&[b"DEL", b"st:{boards}:queues"]).await;
     let clock = clock_at(NOW);
     let late = Instance::start(&world.redis.url(), clock, "").await;
-    let engine = &late.service.engine;
+    let engine = &late.engine;
     engine.refresh_boards().await.unwrap();
     engine.run(&ListQueues).await.unwrap();
     queue_all(world.client(), 20..40).await;

@@ -18,7 +18,7 @@ use crate::harness::{Client, Instance, World, break_off};
 const WAITS: u16 = 1_000;
 
 async fn close_periods(instance: &Instance) {
-    let engine = &instance.service.engine;
+    let engine = &instance.engine;
     engine.refresh_boards().await.unwrap();
     engine.run(&ClosePeriods).await.unwrap();
 }
@@ -46,7 +46,7 @@ async fn events_that_are_queued_before_a_move_are_applied_before_it_flips() {
             assert_eq!(answer.expect(200)["status"], "applied");
         }
         // Nobody applies what is queued: the board stays where it is.
-        let moving = world.instances[0].service.engine.run(&Moves);
+        let moving = world.instances[0].engine.run(&Moves);
         assert!(break_off(moving, WAITS).await.is_none());
         assert_eq!(length(&world, "queue").await, 100);
         // A retry of a queued event is taken at once, too, and does not count twice.
@@ -123,7 +123,7 @@ async fn events_that_come_amid_a_move_are_counted_once_whoever_dies() {
         };
         let moving = async {
             world.client().spread("b", shards).await;
-            break_off(world.instances[0].service.engine.run(&Moves), waits).await;
+            break_off(world.instances[0].engine.run(&Moves), waits).await;
             free_move(&world).await;
             let applying = world.instances[0].apply_queues();
             world.instances[1].end_move("b").await;
@@ -132,7 +132,7 @@ async fn events_that_come_amid_a_move_are_counted_once_whoever_dies() {
         join(sending, moving).await;
         sent += 80;
         for instance in &world.instances {
-            instance.service.engine.refresh_boards().await.unwrap();
+            instance.engine.refresh_boards().await.unwrap();
         }
         let drained = drain(&world, &world.instances[0]);
         join(drained, drain(&world, &world.instances[1])).await;
@@ -285,7 +285,7 @@ async fn a_closing_that_may_not_wait_for_longer_goes_on_without_the_rest_and_cou
             assert_eq!(cut_off().await, (json!(1), json!(19)), "{shards}");
         }
         assert!(
-            check::run(world.service(), None, false)
+            check::run(world.engine(), None, false)
                 .await
                 .unwrap()
                 .is_sound()
@@ -318,7 +318,7 @@ async fn a_closing_that_may_not_wait_for_longer_goes_on_without_the_rest_and_cou
         assert_clean(&world).await;
         client.delete("/v1/boards/b").await.expect(204);
         eventually("nothing of the board is left", async || {
-            first.service.engine.run(&Purge).await.unwrap();
+            first.engine.run(&Purge).await.unwrap();
             world.redis.keys("st:{b*}:*:cut-off:*").await.is_empty()
         })
         .await;
@@ -409,7 +409,7 @@ async fn from_the_erasure_on_nobody_sees_what_waited_before_it() {
             BoardId::parse("b").unwrap(),
             MemberId::parse("ann").unwrap(),
         );
-        let engine = &world.service().engine;
+        let engine = &world.engine();
         let number = erasures::begin(&engine.store, &board).await.unwrap();
         engine.erase(&board, &member, number).await.unwrap();
         assert_eq!(length(&world, "queue").await, 2, "nothing is removed yet");
@@ -441,7 +441,7 @@ async fn an_event_waits_for_the_erasure_of_its_member_that_waits_for_a_closing()
         let more = json!({"windows": ["hour"], "finalize": "10m", "shards": 2});
         let world = world_at(1, "2026-11-21T11:59:00Z", more).await;
         let (client, instance) = (world.client(), &world.instances[0]);
-        let engine = &instance.service.engine;
+        let engine = &instance.engine;
         let board = BoardId::parse("b").unwrap();
         let live = engine.board(&board).await.unwrap();
         let members = |shard: usize| {
@@ -509,12 +509,7 @@ async fn an_erasure_takes_out_dead_letters_wherever_it_is_broken_off() {
         let erasing = client.delete("/v1/boards/b/members/ann");
         break_off(erasing, waits).await;
         eventually("what is left of the member goes", async || {
-            world.instances[1]
-                .service
-                .engine
-                .run(&Erasures)
-                .await
-                .unwrap();
+            world.instances[1].engine.run(&Erasures).await.unwrap();
             // It may not have been begun.
             let answer = client.delete("/v1/boards/b/members/ann").await;
             answer.status.is_success()
@@ -548,7 +543,7 @@ async fn a_board_that_is_deleted_with_its_queue_leaves_nothing_to_the_next_of_it
         })
         .await;
         eventually("the queues of the former board are unlinked", async || {
-            world.instances[1].service.engine.run(&Purge).await.unwrap();
+            world.instances[1].engine.run(&Purge).await.unwrap();
             length(&world, "queue").await == 0
         })
         .await;
@@ -563,8 +558,8 @@ async fn a_board_that_is_deleted_with_its_queue_leaves_nothing_to_the_next_of_it
         .await;
         client.delete("/v1/boards/b").await.expect(204);
         for instance in &world.instances {
-            instance.service.engine.run(&Purge).await.unwrap();
-            instance.service.engine.run(&Sweep).await.unwrap();
+            instance.engine.run(&Purge).await.unwrap();
+            instance.engine.run(&Sweep).await.unwrap();
         }
         assert_eq!(world.redis.keys("st:{b*}:*:queue*").await, [""; 0]);
     }
@@ -655,7 +650,7 @@ async fn the_windows_count_that_a_board_has_when_an_event_is_applied() {
         assert_eq!(scores(client, "hour").await, json!([["ann", 100]]));
         assert_clean(&world).await;
         assert!(
-            check::run(world.service(), None, false)
+            check::run(world.engine(), None, false)
                 .await
                 .unwrap()
                 .is_sound()
@@ -696,7 +691,7 @@ async fn a_standing_whose_retention_has_passed_gets_nothing_of_what_waited() {
         assert_eq!(keys_of_hour().await, [""; 0]);
         assert_clean(&world).await;
         assert!(
-            check::run(world.service(), None, false)
+            check::run(world.engine(), None, false)
                 .await
                 .unwrap()
                 .is_sound()
@@ -709,7 +704,7 @@ async fn the_check_finds_and_mends_what_contradicts_a_queue() {
     let world = world(1, json!({"shards": 2})).await;
     queue_all(world.client(), 0..20).await;
     let id = BoardId::parse("b").unwrap();
-    let check = async |mends| check::run(world.service(), Some(&id), mends).await.unwrap();
+    let check = async |mends| check::run(world.engine(), Some(&id), mends).await.unwrap();
     assert!(check(false).await.is_sound());
     let of_kind = async |kind: &str| {
         let keys = world.redis.keys(&format!("st:{{b*:{kind}")).await;

@@ -275,9 +275,9 @@ async fn a_replay_counts_once_wherever_it_and_the_worker_are_broken_off() {
         count += 1;
         let id = ids(client).await.remove(0);
         let letter: LetterId = id.parse().unwrap();
-        let dying = dead_letters::work::replay(&world.instances[1].service, &board, &letter);
+        let dying = dead_letters::work::replay(&world.instances[1].engine, &board, &letter);
         let is_over = break_off(dying, waits).await.is_some();
-        let worker = world.instances[1].service.engine.run(&ApplyQueues);
+        let worker = world.instances[1].engine.run(&ApplyQueues);
         break_off(worker, waits).await;
         let answer = replay(client, &id).await;
         assert!(
@@ -325,7 +325,7 @@ async fn what_an_erasure_has_put_an_end_to_never_comes_back() {
         }
         assert_eq!(answers[1].status, 202, "bob was not erased");
         eventually("what is left of the member goes", async || {
-            let engine = &world.instances[1].service.engine;
+            let engine = &world.instances[1].engine;
             engine.run(&Erasures).await.unwrap();
             erase().await.status.is_success()
         })
@@ -366,7 +366,7 @@ async fn from_the_erasure_on_nobody_sees_or_replays_what_it_is_about_to_remove()
         let (own, others): (Vec<&Value>, Vec<&Value>) = before.iter().partition(of_member);
         assert_eq!((own.len(), others.len()), (5, 30));
         let (board, member) = (BoardId::parse("b").unwrap(), MemberId::parse("m2").unwrap());
-        let engine = &world.service().engine;
+        let engine = &world.engine();
         let number = erasures::begin(&engine.store, &board).await.unwrap();
         engine.erase(&board, &member, number).await.unwrap();
         assert_eq!(length(&world, "dead").await, 35, "nothing is removed yet");
@@ -393,8 +393,7 @@ async fn from_the_erasure_on_nobody_sees_or_replays_what_it_is_about_to_remove()
             ..event("later", "2026-11-21T12:00:30Z")
         };
         let index = world
-            .service()
-            .engine
+            .engine()
             .board(&board)
             .await
             .unwrap()
@@ -651,7 +650,7 @@ async fn letters_have_other_ids_when_their_board_has_moved_and_none_is_replayed_
         }
         // To delete one is possible, wherever the move has come to.
         delete(client, &before[0]).await.expect(204);
-        let moving = world.instances[0].service.engine.run(&Moves);
+        let moving = world.instances[0].engine.run(&Moves);
         break_off(moving, 20).await;
         let free: [&[u8]; 4] = [b"HSET", b"st:{b}", b"move:until", b"0"];
         world.redis.run(&free).await;
@@ -660,7 +659,7 @@ async fn letters_have_other_ids_when_their_board_has_moved_and_none_is_replayed_
             .expect(204);
         world.instances[0].end_move("b").await;
         for instance in &world.instances {
-            instance.service.engine.refresh_boards().await.unwrap();
+            instance.engine.refresh_boards().await.unwrap();
         }
         replay(client, &before[2])
             .await
@@ -781,7 +780,7 @@ async fn an_event_of_a_period_that_is_final_is_refused_when_it_is_applied() {
     replay(client, &letters[0]).await.expect(202);
     drain(&world, &world.instances[0]).await;
     world.set_time("2026-11-21T12:10:00Z");
-    let engine = &world.service().engine;
+    let engine = &world.engine();
     engine.run(&ClosePeriods).await.unwrap();
     replay(client, &letters[1]).await.expect(202);
     drain(&world, &world.instances[0]).await;

@@ -33,7 +33,7 @@ async fn go_back(world: &World, copies: &[TempDir], servers: impl IntoIterator<I
     }
     world.redis.wait_until_ready().await;
     for instance in &world.instances {
-        let engine = &instance.service.engine;
+        let engine = &instance.engine;
         eventually("redis is there again", async || {
             engine.store.check().await.is_ok() && engine.refresh_boards().await.is_ok()
         })
@@ -68,7 +68,7 @@ async fn expect_total(world: &World, events: usize) {
     assert_eq!(total(world.client()).await, i64::try_from(events).unwrap());
     assert_clean(world).await;
     assert!(
-        check::run(world.service(), None, false)
+        check::run(world.engine(), None, false)
             .await
             .unwrap()
             .is_sound()

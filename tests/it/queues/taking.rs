@@ -369,7 +369,7 @@ async fn an_erasure_hides_no_scores_of_another_shard_until_the_board_moves() {
     let board = json!({"windows": ["day"], "shards": 2});
     client.define("s", board).await;
     let board = BoardId::parse("s").unwrap();
-    let board = world.service().engine.board(&board).await.unwrap();
+    let board = world.engine().board(&board).await.unwrap();
     let members = |shard: usize| {
         let names = (0..100).map(|number| format!("m{number}"));
         let is_there = |name: &String| board.shard_of(&MemberId::parse(name).unwrap()) == shard;
@@ -543,7 +543,7 @@ async fn a_full_queue_takes_nothing_more_loses_nothing_and_takes_events_again_on
     };
     for _ in 0..3 {
         eventually("nothing waits", async || {
-            instance.service.engine.run(&ApplyQueues).await.unwrap();
+            instance.engine.run(&ApplyQueues).await.unwrap();
             length().await == Reply::Integer(0)
         })
         .await;
@@ -602,7 +602,7 @@ async fn all_queues_together_take_no_more_than_they_may() {
 
 /// Has an instance look how much waits, as it does every second.
 async fn look(instance: &Instance) {
-    let looked = worker::run(JobKind::QueueSizes, &instance.service.engine);
+    let looked = worker::run(JobKind::QueueSizes, &instance.engine);
     looked.await.unwrap();
 }
 
@@ -673,7 +673,7 @@ async fn all_queues_together_take_no_more_than_a_quarter_of_the_memory() {
     assert_eq!(bytes().await, most);
     // What was taken counts, and then there is room again.
     eventually("nothing waits", async || {
-        first.service.engine.run(&ApplyQueues).await.unwrap();
+        first.engine.run(&ApplyQueues).await.unwrap();
         bytes().await == 0
     })
     .await;
@@ -700,7 +700,7 @@ async fn a_damaged_queue_takes_no_room_from_other_boards_and_hides_none() {
         server_bytes: 1_000,
     };
     let instance = Instance::start_bounded(&redis.url(), clock_at(NOW), bounds).await;
-    let (client, engine) = (&instance.client, &instance.service.engine);
+    let (client, engine) = (&instance.client, &instance.engine);
     for board in ["a", "b"] {
         let definition = json!({"windows": ["day"], "ingest": "async"});
         client.define(board, definition).await;

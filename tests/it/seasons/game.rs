@@ -230,7 +230,7 @@ impl<'a> Game<'a> {
         let count = 1 + self.random.below(2);
         let first = self.random.below(INSTANCES);
         let runs = (0..count).map(async |index| {
-            let engine = &instances[(first + index) % INSTANCES].service.engine;
+            let engine = &instances[(first + index) % INSTANCES].engine;
             // Where a server was killed, its clients may not be back yet.
             eventually("the jobs are done", async || {
                 engine.refresh_boards().await.is_ok() && engine.run(&ClosePeriods).await.is_ok()

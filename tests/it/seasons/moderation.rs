@@ -61,7 +61,7 @@ impl Game<'_> {
                 0 => return self.join_as(name).await,
                 1 => self.erase_whole(name).await,
                 _ => {
-                    let engine = &self.world.instances[0].service.engine;
+                    let engine = &self.world.instances[0].engine;
                     eventually("nothing is left to be removed", async || {
                         engine.run(&Erasures).await.is_ok()
                     })
@@ -95,7 +95,7 @@ impl Game<'_> {
             MemberId::parse(name).unwrap(),
         );
         let index = self.random.below(INSTANCES);
-        let engine = &self.world.instances[index].service.engine;
+        let engine = &self.world.instances[index].engine;
         eventually("the member is erased", async || {
             let Ok(number) = erasures::begin(&engine.store, &id).await else {
                 return false;

@@ -32,7 +32,7 @@ impl Game<'_> {
             let instance = &self.world.instances[index % INSTANCES];
             // As many steps of it as that are taken before its process dies.
             let waits = u16::try_from(1 + self.random.below(60)).unwrap();
-            let (id, service) = (id.clone(), Arc::clone(&instance.service));
+            let (id, service) = (id.clone(), Arc::clone(&instance.engine));
             jobs.push(async move {
                 let _ = break_off(leagues::work::join(&service, &id, &member), waits).await;
             });
@@ -75,7 +75,7 @@ impl Game<'_> {
         let closing = async {
             let mut waits = 1;
             loop {
-                let engine = &instances[usize::from(waits) % INSTANCES].service.engine;
+                let engine = &instances[usize::from(waits) % INSTANCES].engine;
                 let run = async {
                     engine.refresh_boards().await?;
                     engine.run(&ClosePeriods).await
@@ -111,7 +111,7 @@ impl Game<'_> {
             BoardId::parse(&self.board).unwrap(),
             MemberId::parse(name).unwrap(),
         );
-        let service = &self.world.instances[usize::from(waits) % INSTANCES].service;
+        let service = &self.world.instances[usize::from(waits) % INSTANCES].engine;
         let joined = break_off(leagues::work::join(service, &id, &member), waits).await;
         self.kill_redis(is_done).await;
         joined.is_some_and(|joined| joined.is_ok())
@@ -121,9 +121,7 @@ impl Game<'_> {
     /// by then.
     async fn close_until(&mut self, waits: u16) -> bool {
         self.note(format!("job, {waits}"));
-        let engine = &self.world.instances[usize::from(waits) % INSTANCES]
-            .service
-            .engine;
+        let engine = &self.world.instances[usize::from(waits) % INSTANCES].engine;
         let run = async {
             engine.refresh_boards().await?;
             engine.run(&ClosePeriods).await
@@ -241,7 +239,7 @@ async fn redis_that_is_killed_at_every_step_of_a_turn_changes_no_outcome() {
         }
     }
     eventually("the boards are in memory", async || {
-        world.service().engine.refresh_boards().await.is_ok()
+        world.engine().refresh_boards().await.is_ok()
     })
     .await;
     game.check_all().await;

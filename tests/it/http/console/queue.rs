@@ -91,7 +91,7 @@ async fn what_became_of_an_event_is_told_by_its_id() {
     // One that is refused when its turn comes.
     let closed = json!({"closes_at": "2026-11-21T11:00:00Z"});
     admin.patch("/v1/boards/b", closed).await.expect(200);
-    world.service().engine.run(&ApplyQueues).await.unwrap();
+    world.engine().run(&ApplyQueues).await.unwrap();
     let refused = ["It was refused", "/problems/board-closed"];
     browser.read(&format!("{of_queue}?id=e1"), &refused).await;
     // One is sent by hand; whoever sends the form again counts nothing twice.

@@ -22,7 +22,7 @@ async fn send(admin: &Client, day: &str, scores: &[(&str, i64)]) {
 
 async fn close(world: &World) {
     let instance = &world.instances[0];
-    instance.service.engine.run(&ClosePeriods).await.unwrap();
+    instance.engine.run(&ClosePeriods).await.unwrap();
 }
 
 /// A board whose first day is final, with a crown for who was first and coins for the first half, and whose second day runs. A
@@ -218,12 +218,7 @@ async fn a_result_is_revised_and_says_what_that_has_changed() {
         .put(&hide, json!({"reason": "cheating"}))
         .await
         .expect(200);
-    world.instances[0]
-        .service
-        .engine
-        .run(&Revisions)
-        .await
-        .unwrap();
+    world.instances[0].engine.run(&Revisions).await.unwrap();
     let page = browser.get(FIRST).await.expect(200);
     for part in [
         "was hidden, at rank 1",

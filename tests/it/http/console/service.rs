@@ -10,7 +10,7 @@ use crate::harness::jobs::Tasks;
 use crate::harness::{Instance, World};
 
 async fn tell(instance: &Instance) {
-    let engine = &instance.service.engine;
+    let engine = &instance.engine;
     worker::run(JobKind::Instances, engine).await.unwrap();
 }
 
@@ -134,7 +134,7 @@ async fn jobs_for_all_boards_are_listed_with_where_they_have_failed() {
             order(&format!("m{number}")).await;
         }
         world.set_time(now);
-        world.service().engine.run(&Tasks).await.unwrap();
+        world.engine().run(&Tasks).await.unwrap();
     }
     order("late").await;
     let parts = [

@@ -62,7 +62,7 @@ async fn a_webhook_is_made_changed_tested_and_deleted_and_its_deliveries_are_sen
     let tested = browser.carry_out("/console/webhooks/site/test", &[]).await;
     assert!(tested.contains("webhook.test") && tested.contains("pending"));
     let send = async || {
-        let engine = &world.service().engine;
+        let engine = &world.engine();
         worker::run(JobKind::Webhooks, engine).await.unwrap();
     };
     send().await;

@@ -291,20 +291,20 @@ pub(super) async fn close_periods(
 ) {
     let place = pick(instance, world.instances.len());
     let close = async |place: usize| {
-        let service = &world.instances[place % world.instances.len()].service;
+        let engine = &world.instances[place % world.instances.len()].engine;
         if let Some((id, window, key)) = &closed.asked {
             let (id, key) = (BoardId::parse(id).unwrap(), Choice::Key(key.clone()));
             let closed = Box::pin(periods::results::answers::close_period(
-                service, &id, window, &key,
+                engine, &id, window, &key,
             ))
             .await;
             return closed.is_ok();
         }
         // What is not in memory is not due.
-        if service.engine.refresh_boards().await.is_err() {
+        if engine.refresh_boards().await.is_err() {
             return false;
         }
-        service.engine.run(&ClosePeriods).await.is_ok()
+        engine.run(&ClosePeriods).await.is_ok()
     };
     if let Some(waits) = killed_after {
         let _ = break_off(close(place), waits).await;

@@ -30,7 +30,7 @@ impl Game<'_> {
             without_lists(self.world).await;
             for instance in &self.world.instances {
                 eventually("the instance reaches all servers", async || {
-                    instance.service.engine.store.prepare().await.is_ok()
+                    instance.engine.store.prepare().await.is_ok()
                 })
                 .await;
             }

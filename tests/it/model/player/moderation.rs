@@ -56,13 +56,13 @@ impl Game<'_> {
     /// Compares the lists of hidden members with the models'.
     pub(super) async fn list_hidden(&self, instance: Pick) -> Result<(), String> {
         const LIMIT: usize = 2;
-        let service = &self.world.instances[pick(instance, self.world.instances.len())].service;
+        let engine = &self.world.instances[pick(instance, self.world.instances.len())].engine;
         for (id, model) in &self.boards {
             let (board, mut after, mut listed) = (BoardId::parse(id).unwrap(), None, Vec::new());
             loop {
                 let found = Mutex::new(None);
                 eventually("hidden members are listed", async || {
-                    let read = service.engine.hidden(&board, after.as_ref(), LIMIT).await;
+                    let read = engine.hidden(&board, after.as_ref(), LIMIT).await;
                     *found.lock() = read.ok();
                     found.lock().is_some()
                 })
@@ -97,9 +97,7 @@ impl Game<'_> {
         self.set_clock(self.now + 1);
         let member = MEMBERS[pick(member, self.members)];
         let instance = pick(instance, self.world.instances.len());
-        let Instance {
-            service, client, ..
-        } = &self.world.instances[instance];
+        let Instance { engine, client, .. } = &self.world.instances[instance];
         let board = pick(board, self.boards.len());
         let (id, model) = &mut self.boards[board];
         self.log.push(format!(
@@ -116,7 +114,7 @@ impl Game<'_> {
             BoardId::parse(id).unwrap(),
             MemberId::parse(member).unwrap(),
         );
-        let engine = &service.engine;
+        let engine = &engine;
         let erased = async {
             let number = erasures::begin(&engine.store, &id).await?;
             engine.erase(&id, &member, number).await
@@ -135,7 +133,7 @@ pub(super) async fn hide_all(
     instance: Pick,
     hides: &[Hiding],
 ) -> Result<(), String> {
-    let service = &world.instances[pick(instance, world.instances.len())].service;
+    let engine = &world.instances[pick(instance, world.instances.len())].engine;
     for hiding in hides {
         let (id, member) = (
             BoardId::parse(&hiding.id).unwrap(),
@@ -145,16 +143,16 @@ pub(super) async fn hide_all(
             id: new_hide_id().unwrap(),
             reason: Reason::parse("cheating").unwrap(),
             by: "mod".to_owned(),
-            since: service.engine.clock.now(),
+            since: engine.clock.now(),
             until: None,
         };
         eventually("a hide is answered", async || {
             if hiding.is_hidden {
-                moderation::work::hide(service, &id, &member, &hide)
+                moderation::work::hide(engine, &id, &member, &hide)
                     .await
                     .is_ok()
             } else {
-                service.engine.unhide(&id, &member, None).await.is_ok()
+                engine.unhide(&id, &member, None).await.is_ok()
             }
         })
         .await;

@@ -117,11 +117,11 @@ impl Game<'_> {
         let moved = move_for_a_while(world, place, killed_after);
         let ((), moved) = tokio::join!(deleted, moved);
         moved?;
-        let service = &world.instances[self.random.below(count)].service;
-        let purged = service.engine.run(&Purge).await;
+        let engine = &world.instances[self.random.below(count)].engine;
+        let purged = engine.run(&Purge).await;
         purged.map_err(|error| error.to_string())?;
         let still = world.redis.hold_still().await;
-        let swept = service.engine.run(&Sweep).await;
+        let swept = engine.run(&Sweep).await;
         drop(still);
         swept.map_err(|error| error.to_string())?;
         for id in ids {
@@ -170,7 +170,7 @@ async fn move_for_a_while(
 }
 
 async fn reshard_boards(instance: &Instance) -> Result<(), String> {
-    let moved = instance.service.engine.run(&Moves).await;
+    let moved = instance.engine.run(&Moves).await;
     moved.map_err(|error| error.to_string())
 }
 
@@ -193,10 +193,6 @@ pub(super) async fn stored_board(
     instance: &Instance,
     id: &str,
 ) -> Result<Arc<standings::domain::board::Board>, String> {
-    let board = instance
-        .service
-        .engine
-        .board(&BoardId::parse(id).unwrap())
-        .await;
+    let board = instance.engine.board(&BoardId::parse(id).unwrap()).await;
     board.map_err(|error| error.to_string())
 }

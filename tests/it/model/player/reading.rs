@@ -110,11 +110,11 @@ pub(super) async fn roll_over_partly(
     budget: u32,
     times: usize,
 ) -> Result<(), String> {
-    let service = &instance.service;
+    let engine = &instance.engine;
     let board = stored_board(instance, id).await?;
     let window: standings::domain::window::Window = window_name(window).parse().unwrap();
     let start = Timestamp::parse(&time_text(start)).unwrap();
-    let now = service.engine.clock.now();
+    let now = engine.clock.now();
     let period = board.calendar.containing(window.unit(), start);
     let running = board.calendar.containing(window.unit(), now);
     let derived = board
@@ -123,7 +123,7 @@ pub(super) async fn roll_over_partly(
     for shard in board.shards() {
         for _ in 0..times {
             let done = rollover::advance(
-                &service.engine.store,
+                &engine.store,
                 &shard,
                 &derived,
                 &period,

@@ -142,7 +142,7 @@ impl Game<'_> {
 
     /// Has all applied that waits, also what is known already. Moves and closings wait for that.
     async fn empty_queues(&self) {
-        let store = &self.world.instances[0].service.engine.store;
+        let store = &self.world.instances[0].engine.store;
         eventually("no queue has anything", async || {
             let Ok(listed) = queues::all(store).await else {
                 return false;
@@ -153,10 +153,10 @@ impl Game<'_> {
                 if !size.is_ok_and(|size| size.events == 0) {
                     is_empty = false;
                     for instance in &self.world.instances {
-                        queue::of(&instance.service.engine)
+                        queue::of(&instance.engine)
                             .queues
                             .wake([queue.name.clone()]);
-                        let _ = instance.service.engine.run(&ApplyQueues).await;
+                        let _ = instance.engine.run(&ApplyQueues).await;
                     }
                 }
             }
@@ -176,11 +176,9 @@ impl Game<'_> {
         let queues: Vec<_> = shards.unwrap().shards().iter().map(QueueName::of).collect();
         eventually("a queued event is applied", async || {
             for instance in &self.world.instances {
-                queue::of(&instance.service.engine)
-                    .queues
-                    .wake(queues.clone());
+                queue::of(&instance.engine).queues.wake(queues.clone());
                 // On a cluster its slot may be moving.
-                let _ = instance.service.engine.run(&ApplyQueues).await;
+                let _ = instance.engine.run(&ApplyQueues).await;
             }
             let answer = self.world.client().once().get(&path).await;
             *found.lock() = exact(&answer.text)["events"].clone();
@@ -223,8 +221,8 @@ impl Game<'_> {
         let roll_over = async || {
             if is_watched {
                 // Nothing that is on its way may be lost by it.
-                instance.service.engine.run(&SETTLE_ALL).await?;
-                instance.service.engine.run(&Rollover).await
+                instance.engine.run(&SETTLE_ALL).await?;
+                instance.engine.run(&Rollover).await
             } else {
                 Ok(())
             }
