@@ -372,7 +372,7 @@ async fn a_closing_that_dies_at_any_step_is_brought_to_its_end_by_another_instan
 
 /// How far the results of closings have come by what is stored, if none is missing.
 async fn closed_until(world: &World) -> Option<Timestamp> {
-    let closings = boards::closings(world.engine().store, &id()).await;
+    let closings = boards::closings(&world.engine().store, &id()).await;
     let closings = closings.unwrap().unwrap();
     closings.results_until.filter(|_| !closings.is_pending())
 }
@@ -448,7 +448,7 @@ async fn who_joins_takes_the_closing_before_to_its_end() {
     sit(&world, "1-1", &[("ann", 7), ("bob", 5), ("cat", 3)]).await;
     world.set_time("2026-11-24T12:00:00Z");
     assert_eq!(join(one, "ann").await, ("silver".to_owned(), 70));
-    let closings = boards::closings(world.engine().store, &id()).await;
+    let closings = boards::closings(&world.engine().store, &id()).await;
     assert!(closings.unwrap().unwrap().is_pending());
     world.set_time("2026-12-01T12:00:00Z");
     // They have missed a week, and she has to be turned.
