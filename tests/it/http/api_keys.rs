@@ -271,7 +271,7 @@ async fn a_key_that_is_deleted_amid_a_stream_of_requests_ends_for_good() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_keys_are_known_to_an_instance_that_begins() {
     let (world, admin, _following) = world(2).await;
-    let store = world.engine().store;
+    let store = &world.engine().store;
     let name = |index: usize| format!("key-{index:05}");
     let secret = |index: usize| format!("st_{index}");
     for index in 0..10_000 {
