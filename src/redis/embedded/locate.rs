@@ -70,9 +70,11 @@ pub(super) fn candidates(own: Option<&Path>, path: &OsStr, tools: Option<&Path>)
             .into_iter()
             .filter(|file| is_as_trusted(file, own))
     });
+    // An empty entry would be the working directory, where others may put files; so would an empty PATH.
+    let dirs = || env::split_paths(path).filter(|dir| !dir.as_os_str().is_empty());
     let on_path = PROGRAM_NAMES
         .iter()
-        .flat_map(|name| env::split_paths(path).map(move |dir| dir.join(name)));
+        .flat_map(|name| dirs().map(move |dir| dir.join(name)));
     let in_tools = tools.into_iter().flat_map(named);
     beside
         .chain(on_path)
