@@ -7,15 +7,15 @@ URL ?= http://127.0.0.1:8080
 FEATURES =
 export FEATURES
 
-.PHONY: help run test parts_of_test soak compatible clients browser kafka lint bench compare demo setup
+.PHONY: help run test parts_of_test soak compatible clients browser kafka lint bench compare dist test-dist demo setup
 .NOTPARALLEL:
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 run: ## Get what is missing, build, and serve on http://127.0.0.1:8080 with a private Redis server
 	@tools/setup run
-	cargo run --locked -- serve
+	PATH="$$PATH:$(CURDIR)/.tools" cargo run --locked -- serve
 
 # What depends on where keys are stored. These integration tests run a second time, with a cluster of three primaries as each world. Of what
 # the names match, tests that start their own servers are left out. A script whose keys are in several slots fails in every test anyway
@@ -88,6 +88,15 @@ compare: ## Measure the service beside Podium, whose program you have: PODIUM=pa
 	@test -x "$(PODIUM)" || { echo 'compare: PODIUM=path has to name the program of Podium; BENCHMARKS.md says which'; exit 1; } >&2
 	@tools/setup
 	PATH="$(CURDIR)/.tools:$$PATH" cargo bench --locked --profile dist --bench bench -- --compare "$(abspath $(PODIUM))" $(ARGS)
+
+# Outside of CI: it links the program as a release, which takes ten minutes, and gets the linker and Valkey from PyPI.
+TARGET = x86_64-unknown-linux-gnu
+
+dist: ## Make the archive of a release in dist/, for Linux with glibc 2.28 (TARGET=aarch64-unknown-linux-gnu for ARM)
+	@tools/dist $(TARGET)
+
+test-dist: ## Try the archive: which glibc it needs, and a session without any other program
+	@tools/test-dist
 
 demo: ## While `make run` runs elsewhere: import a month of flights, show its top ten (URL=… for another service)
 	@tools/demo $(URL)

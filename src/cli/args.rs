@@ -25,8 +25,8 @@ pub struct RedisArgs {
     /// The directory of the private server's data.
     #[arg(long, env = "STANDINGS_DATA_DIR", default_value = "./data")]
     pub data_dir: PathBuf,
-    /// The program of the private server. If it is empty, the service looks for `redis-server` and `valkey-server`, on the `PATH`
-    /// and in `.tools/`.
+    /// The program of the private server. If it is empty, the service looks for `redis-server` and `valkey-server`: next to its own
+    /// program, then on the `PATH`, and in a clone also in `.tools/`.
     #[arg(long, env = "STANDINGS_REDIS_SERVER")]
     pub redis_server: Option<PathBuf>,
 }

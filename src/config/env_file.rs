@@ -6,11 +6,15 @@
 //! quote ends at the next quote of that kind. If a name is repeated, the last value counts.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::{fs, io};
 
+use rustix::process::geteuid;
 use thiserror::Error;
+
+use crate::redis::embedded;
 
 /// The name of the file. Only the one in the working directory is read.
 const NAME: &str = ".env";
@@ -24,6 +28,12 @@ pub enum EnvFileError {
     /// The file itself.
     #[error("{NAME} can't be read: {0}")]
     File(#[from] io::Error),
+    /// Whose it is.
+    #[error(
+        "{NAME} can't be read: it belongs to another user (id {0}), and its settings can name programs to run. Use a \
+         file of your own or of root, or environment variables"
+    )]
+    Owner(u32),
     /// One of its lines.
     #[error("{NAME} can't be read: line {number}: {fault}")]
     Line {
@@ -34,17 +44,37 @@ pub enum EnvFileError {
     },
 }
 
-/// Reads the file of a directory; without a file there are no variables.
+/// Reads the file of a directory; where there is none, there are no variables.
+///
+/// An installed program reads no file of another user than its own and root: it may be started in a directory
+/// where others put files. A clone may belong to another user, as it does when it is mounted into a container.
 pub fn read(directory: &Path) -> Result<Variables, EnvFileError> {
+    read_of(directory, |owner| {
+        owner == 0 || owner == geteuid().as_raw() || embedded::is_in_clone()
+    })
+}
+
+/// Reads the file, if its owner is trusted.
+fn read_of(
+    directory: &Path,
+    is_trusted: impl FnOnce(u32) -> bool,
+) -> Result<Variables, EnvFileError> {
     let path = directory.join(NAME);
-    match fs::read(&path) {
-        Ok(content) => parse(&content),
-        // A broken symbolic link is not "no file".
+    let mut file = match File::open(&path) {
+        Ok(file) => file,
+        // A link to a file that is gone is not "no file".
         Err(error) if error.kind() == ErrorKind::NotFound && path.symlink_metadata().is_err() => {
-            Ok(Variables::new())
+            return Ok(Variables::new());
         }
-        Err(error) => Err(error.into()),
+        Err(error) => return Err(error.into()),
+    };
+    let owner = file.metadata()?.uid();
+    if !is_trusted(owner) {
+        return Err(EnvFileError::Owner(owner));
     }
+    let mut content = Vec::new();
+    file.read_to_end(&mut content)?;
+    parse(&content)
 }
 
 fn parse(content: &[u8]) -> Result<Variables, EnvFileError> {
@@ -104,6 +134,8 @@ fn without_comment(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -189,6 +221,17 @@ mod tests {
         fs::remove_file(inner.join(NAME)).unwrap();
         fs::create_dir(inner.join(NAME)).unwrap();
         assert!(read(&inner).is_err(), "a directory");
+        assert_eq!(read(directory.path()).unwrap()["A"], "1");
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_not_read() {
+        let directory = tempfile::TempDir::new().unwrap();
+        fs::write(directory.path().join(NAME), "A=1").unwrap();
+        let us = geteuid().as_raw();
+        let error = read_of(directory.path(), |owner| owner != us).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("another user"), "{error}");
         assert_eq!(read(directory.path()).unwrap()["A"], "1");
     }
 }

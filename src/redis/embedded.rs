@@ -14,8 +14,10 @@
 //!   when the last process that holds it is gone, so a server that outlived a killed service, or
 //!   one that is still dying, keeps the next one out. (A server that somebody starts by hand on
 //!   the same files, with neither this lock nor this socket, can't be seen.)
-//! - **No server continues from half a write.** Before each start the end of the append-only file is checked, and an
-//!   incomplete block of a script's writes is cut off (`journal.rs` says why).
+//! - **No server goes on from half a write.** Before each start the end of the append-only file is looked
+//!   at, and a script's writes that were not written whole are cut off (`journal.rs` says why).
+//! - **No server misreads what another one wrote.** `<data_dir>/server.version` says which server wrote the data. One of
+//!   another kind, or an older one, is not started on it.
 //! - **The watched server is our own child.** One that an earlier run left behind is shut down
 //!   over its socket and replaced, never adopted.
 //! - **Signals are only sent to our own child.** A left-over is merely asked to shut down, and only after it has confirmed
@@ -43,6 +45,7 @@ use tokio::time::sleep;
 use tracing::{error, info};
 
 use self::home::Home;
+pub use self::locate::is_in_clone;
 use self::process::Server;
 
 /// The wait before the first restart; it doubles with each further one.
@@ -60,18 +63,24 @@ pub struct EmbeddedConfig {
     /// Holds the append-only file, the locks and, if its path is short enough, the socket.
     /// Created, for this user alone, if it is missing.
     pub data_dir: PathBuf,
-    /// The server program (`STANDINGS_REDIS_SERVER`); without it one is searched for on the PATH
-    /// and then in `.tools/` below the current directory.
+    /// The server program (`STANDINGS_REDIS_SERVER`); without it one is searched for next to our own
+    /// program, then on the PATH and, in a clone, in `.tools/`.
     pub server: Option<PathBuf>,
 }
 
-/// Why the embedded server can't be started. Each message is one line that stands on its own.
+/// Why the embedded server can't be started. Each message stands on its own. It is one line, except for
+/// [`ProgramMissing`](Self::ProgramMissing).
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddedError {
     /// No server program was found.
     #[error(
-        "no redis-server or valkey-server found: run `apt-get install redis-server` \
-         (Debian, Ubuntu) or `brew install valkey` (macOS), or set STANDINGS_REDIS_URL"
+        "no redis-server or valkey-server found, neither next to this program nor on the PATH. Install one, \
+         or set STANDINGS_REDIS_URL:\n\
+         \x20 Debian, Ubuntu  apt-get install redis-server\n\
+         \x20 Fedora          dnf install valkey\n\
+         \x20 Alpine          apk add valkey\n\
+         \x20 macOS           brew install valkey\n\
+         \x20 Windows         run standings in WSL2 or in Docker Desktop"
     )]
     ProgramMissing,
     /// The program can't be run, or doesn't say which server it is.
@@ -80,6 +89,21 @@ pub enum EmbeddedError {
     /// The program is a server of too old a version, the one given.
     #[error("{} is version {}; Redis 7.0 or any Valkey is required", .0.display(), .1)]
     ProgramTooOld(PathBuf, String),
+    /// The data was written by a server of another kind, or by a newer one.
+    #[error(
+        "the data in {} was written by {wrote}, and {} is {found}: set STANDINGS_REDIS_SERVER to the program of \
+         {wrote} or of a newer version (docs/redis.md says how to change the kind of server)", .dir.display(), .program.display()
+    )]
+    OtherServer {
+        /// The data directory.
+        dir: PathBuf,
+        /// Which server wrote the data.
+        wrote: String,
+        /// The program that was to go on with it.
+        program: PathBuf,
+        /// Which server that is.
+        found: String,
+    },
     /// The data directory can't be created or used.
     #[error("the data directory {} can't be used: {}", .0.display(), .1)]
     DataDir(PathBuf, io::Error),
@@ -277,6 +301,9 @@ async fn launch(
     home: &Home,
     slot: &mut Option<Server>,
 ) -> Result<u32, EmbeddedError> {
+    // At each start, since an upgrade may have replaced the program.
+    let release = locate::release_of(program).await?;
+    home.admit(program, &release)?;
     let lock = home.claim(LEFT_OVER_WAIT_MAX).await?;
     let mended = journal::mend(&home.dir).await;
     mended.map_err(|error| EmbeddedError::DataDir(home.dir.clone(), error))?;
@@ -285,6 +312,9 @@ async fn launch(
     if outcome.is_err() {
         server.kill().await;
         *slot = None;
+    } else {
+        // Not before: a server that can't read the data has written nothing.
+        home.note_server(&release);
     }
     outcome
 }

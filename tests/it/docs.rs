@@ -206,7 +206,15 @@ fn anchors(page: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_link_leads_somewhere() {
-    let mut pages = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned()];
+    let mut pages = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     for entry in std::fs::read_dir(repository().join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if Path::new(&name).extension().is_some_and(|end| end == "md") {

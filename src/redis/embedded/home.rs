@@ -1,4 +1,4 @@
-//! The data directory: its two locks and the place of the socket.
+//! The data directory: its two locks, which server wrote it, and the place of the socket.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -13,12 +13,15 @@ use tokio::net::UnixStream;
 use tokio::time::sleep;
 use tracing::warn;
 
+use super::locate::Release;
 use super::{EmbeddedError, process_name, wire};
 
 /// Locked by the service.
 const SERVICE_LOCK: &str = "lock";
 /// Locked by the server, through its standard input.
 const SERVER_LOCK: &str = "server.lock";
+/// Which server has written the data, such as `Valkey 9.1.2`.
+const RELEASE_NOTE: &str = "server.version";
 const SOCKET_NAME: &str = "redis.sock";
 /// The longest path of a unix socket, in bytes, without the final NUL. Redis silently truncates longer ones.
 const SOCKET_PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
@@ -77,8 +80,39 @@ impl Home {
         }
     }
 
-    /// Asks the server on our socket, if there is one, to shut down. `Ok`: nothing listens there any more; `Err`: which
-    /// process does.
+    /// Refuses a server that may misread the data: one of another kind than the server that wrote it, or an older one.
+    pub(super) fn admit(&self, program: &Path, release: &Release) -> Result<(), EmbeddedError> {
+        match self.written_by() {
+            Some(wrote) if !release.succeeds(&wrote) => Err(EmbeddedError::OtherServer {
+                dir: self.dir.clone(),
+                wrote: wrote.to_string(),
+                program: program.into(),
+                found: release.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes which server writes the data from now on. Best effort: the server serves, even if the disk is full.
+    pub(super) fn note_server(&self, release: &Release) {
+        if self.written_by().as_ref() == Some(release) {
+            return;
+        }
+        let new = self.dir.join(format!("{RELEASE_NOTE}.new"));
+        let noted = fs::write(&new, format!("{release}\n"))
+            .and_then(|()| fs::rename(&new, self.dir.join(RELEASE_NOTE)));
+        if let Err(error) = noted {
+            warn!(%error, "{RELEASE_NOTE} in the data directory can't be written");
+        }
+    }
+
+    /// `None` before the first start, and in a directory of a time when none was noted.
+    fn written_by(&self) -> Option<Release> {
+        Release::from_note(&fs::read_to_string(self.dir.join(RELEASE_NOTE)).ok()?)
+    }
+
+    /// Asks the server on our socket, if there is one, to shut down. `Ok` says that nobody listens
+    /// there any more, `Err` who does.
     ///
     /// A server closes its socket only after it has written and fsynced its file, so a refused connection proves that it
     /// won't write again, even if it didn't inherit our lock.

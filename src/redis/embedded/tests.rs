@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,6 +20,9 @@ const DEADLINE: Duration = Duration::from_mins(3);
 /// Names the directory for [`a_service_that_crashes`], which is a test only in name. Because of its prefix it is also a
 /// setting that the server must not see.
 const CRASH_DIR: &str = "STANDINGS_TEST_CRASH_DIR";
+
+/// The id of a user that is not the one of the tests.
+const NOBODY: u32 = 65_534;
 
 impl EmbeddedServer {
     fn state(&self) -> ServerState {
@@ -529,15 +532,19 @@ async fn a_data_directory_that_cannot_be_used_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
-async fn a_missing_program_is_one_line_that_says_how_to_get_it() {
+async fn a_missing_program_is_an_error_that_says_how_to_get_one() {
     let error = locate::first_usable(Vec::new())
         .await
         .unwrap_err()
         .to_string();
-    assert_eq!(error.lines().count(), 1);
+    assert_eq!(error.lines().count(), 6, "a line for each system");
     for hint in [
         "apt-get install redis-server",
+        "dnf install valkey",
+        "apk add valkey",
         "brew install valkey",
+        "WSL2",
+        "Docker Desktop",
         "STANDINGS_REDIS_URL",
     ] {
         assert!(error.contains(hint), "{error}");
@@ -585,10 +592,12 @@ async fn a_program_that_will_not_do_is_an_error_that_says_why() {
 #[tokio::test]
 async fn programs_are_tried_in_order_until_one_will_do() {
     let dir = tempfile::tempdir().unwrap();
-    let [a, b, tools] = ["a", "b", "tools"].map(|name| dir.path().join(name));
-    for dir in [&a, &b, &tools] {
+    let [beside, a, b, tools] = ["beside", "a", "b", "tools"].map(|name| dir.path().join(name));
+    for dir in [&beside, &a, &b, &tools] {
         fs::create_dir(dir).unwrap();
     }
+    let own = script(&beside, "standings", "exit 0");
+    let ours = script(&beside, "redis-server", "exit 1");
     let valkey = script(
         &a,
         "valkey-server",
@@ -606,11 +615,66 @@ async fn programs_are_tried_in_order_until_one_will_do() {
     );
     fs::write(a.join("redis-server"), "not executable").unwrap();
     let path = std::env::join_paths([&a, &b]).unwrap();
-    let candidates = locate::candidates(&path, &tools);
-    assert_eq!(candidates, [old.clone(), valkey.clone(), tool]);
+    let candidates = locate::candidates(Some(&own), &path, Some(&tools));
+    let expected = [ours.clone(), old.clone(), valkey.clone(), tool];
+    assert_eq!(candidates, expected);
     assert_eq!(locate::first_usable(candidates).await.unwrap(), valkey);
+    // Only root may give a file away.
+    if chown(&ours, Some(NOBODY), None).is_ok() {
+        let candidates = locate::candidates(Some(&own), &path, None);
+        assert_eq!(candidates, expected[1..3], "put there by another user");
+    }
     let error = locate::first_usable(vec![old]).await.unwrap_err();
     assert!(matches!(error, EmbeddedError::ProgramTooOld(_, version) if version == "5.0.7"));
+}
+
+#[tokio::test]
+async fn a_server_of_another_kind_or_an_older_one_does_not_get_the_data() {
+    let (_dir, dir) = canonical_dir();
+    let data_dir = dir.join("data");
+    let of = |release: &str| {
+        let body =
+            format!(r#"[ "$1" = --version ] && echo {release} && exit; exec redis-server "$@""#);
+        let server = Some(script(&dir, "server", &body));
+        EmbeddedServer::start(EmbeddedConfig {
+            data_dir: data_dir.clone(),
+            server,
+        })
+    };
+    let note = || fs::read_to_string(data_dir.join("server.version")).unwrap();
+
+    let server = of("Redis server v=7.2.10 sha=0").await.unwrap();
+    assert_eq!(tell(&server, "SET k kept").await, "+OK");
+    server.stop().await;
+    assert_eq!(note(), "Redis 7.2.10\n");
+    let aof = fs::read(data_dir.join(INCREMENTAL)).unwrap();
+    for (release, found) in [
+        ("Redis server v=7.2.9 sha=0", "Redis 7.2.9"),
+        ("Valkey server v=9.1.2 sha=0", "Valkey 9.1.2"),
+    ] {
+        let error = of(release).await.unwrap_err().to_string();
+        let expected = format!(
+            "the data in {} was written by Redis 7.2.10, and {} is {found}: ",
+            data_dir.display(),
+            dir.join("server").display()
+        );
+        assert!(error.starts_with(&expected), "{error}");
+        assert_eq!(note(), "Redis 7.2.10\n");
+        assert_eq!(fs::read(data_dir.join(INCREMENTAL)).unwrap(), aof);
+    }
+    let server = of("Redis server v=8.0.0 sha=0").await.unwrap();
+    assert_eq!(get(&server, "k").await, "kept");
+    server.stop().await;
+    assert_eq!(note(), "Redis 8.0.0\n");
+
+    // As in a directory of a time when the server was not noted.
+    fs::remove_file(data_dir.join("server.version")).unwrap();
+    of("Valkey server v=9.1.2 sha=0")
+        .await
+        .unwrap()
+        .stop()
+        .await;
+    assert_eq!(note(), "Valkey 9.1.2\n");
 }
 
 #[test]
