@@ -19,7 +19,7 @@
 //!    definition.
 //! 3. `barriers/work.rs` raises the barrier of every shard (`close_shard.lua`). Events queued for before the barrier are
 //!    applied first, for at most `max_delay`.
-//! 4. `results/work.rs` records the results of periods with data in the order of their ends (`record_result.lua`);
+//! 4. `results/recording.rs` records the results of periods with data in the order of their ends (`record_result.lua`);
 //!    `rewards/` hands out rewards, `turnover/` handles leagues.
 //! 5. `expire.lua` lets the periods expire, and `results_until` stores how far this has come.
 //!

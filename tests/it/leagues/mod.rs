@@ -3,6 +3,6 @@
 mod definitions;
 mod events;
 mod reads;
-mod seasons;
+pub mod seasons;
 mod seats;
 mod turning;

@@ -2,4 +2,4 @@
 
 mod barriers;
 mod resharding;
-mod shards;
+pub mod shards;

@@ -508,7 +508,7 @@ async fn an_export_tells_of_hides_since_its_revision_was_read() {
     hide("m1").await;
     let id = BoardId::parse("b").unwrap();
     let choice = Choice::Key("2026-11-20".to_owned());
-    let found = results::answers::period_to_export(service, &id, "day", &choice, None)
+    let found = results::work::period_to_export(service, &id, "day", &choice, None)
         .await
         .unwrap();
     hide("m2").await;
@@ -523,7 +523,7 @@ async fn an_export_tells_of_hides_since_its_revision_was_read() {
             .await
             .unwrap()
     );
-    let found = results::answers::period_to_export(service, &id, "day", &choice, None)
+    let found = results::work::period_to_export(service, &id, "day", &choice, None)
         .await
         .unwrap();
     let mut export = export::work::begin(service, found.clone()).await.unwrap();

@@ -478,7 +478,7 @@ async fn a_call_that_is_dropped_lets_others_go_on_where_it_was() {
     let (mut is_hidden, mut waits, mut rounds) = (true, 0, 0);
     hide(client, "ann").await;
     loop {
-        let read = results::answers::read(service, &id, "day", &choice, None);
+        let read = results::work::read(service, &id, "day", &choice, None);
         waits += 1;
         if Box::pin(break_off(read, waits)).await.is_none() {
             if is_noted_when_given_back(&world).await {
