@@ -20,9 +20,9 @@ run: ## Get what is missing, build, and serve on http://127.0.0.1:8080 with a pr
 # What depends on where keys are stored. These integration tests run a second time, with a cluster of three primaries as each world. Of what
 # the names match, tests that start their own servers are left out. A script whose keys are in several slots fails in every test anyway
 # (src/redis/dispatch.rs).
-ON_CLUSTERS = model:: seasons:: queues:: seats:: turning:: closings:: results:: rewards:: http::shards:: http::resharding:: \
-	http::reservations:: faults:: profiles::the_profiles_of_a_page
-NOT_ON_CLUSTERS = intake:: http::console:: streams::faults:: queues::faults:: queues::scripts::
+ON_CLUSTERS = model:: seasons:: queue:: seats:: turning:: periods:: shards:: resharding:: reservations:: faults:: \
+	profiles::the_profiles_of_a_page
+NOT_ON_CLUSTERS = intake:: console:: live::faults:: queue::faults:: queue::scripts::
 
 # How many tests run at one time: more than there are processors, since many wait most of their time; with clusters even more of it.
 TEST_THREADS = 8
@@ -45,14 +45,14 @@ parts_of_test: setup
 # How many times as many random cases `make soak` plays, and the number that chooses them.
 DEPTH = 10
 SEED = $(shell date -u +%Y%m%d)
-RANDOM_TESTS = check::nothing_is_found flights:: hidden:: http::final_lines::no_revision http::hiding:: http::resharding:: http::shards:: \
-	intake::random:: kills:: model:: queues::scripts::the_index redefined:: seasons::
+RANDOM_TESTS = check::nothing_is_found flights:: kills:: model:: moderation::final_lines::no_revision moderation::hidden:: \
+	moderation::reads:: moves:: queue::intake::random:: queue::scripts::the_index redefined:: seasons::
 
 soak: setup ## Play the random tests at length, with one server and with clusters (DEPTH=10 times as long, SEED=… for other cases)
 	STANDINGS_TEST_DEPTH=$(DEPTH) STANDINGS_TEST_SEED=$(SEED) PATH="$(CURDIR)/.tools:$$PATH" \
 		cargo test --locked --test it -- --test-threads $(TEST_THREADS) $(RANDOM_TESTS)
 	STANDINGS_TEST_DEPTH=$(DEPTH) STANDINGS_TEST_SEED=$(SEED) STANDINGS_TEST_CLUSTER=1 PATH="$(CURDIR)/.tools:$$PATH" \
-		cargo test --locked --test it -- --test-threads $(TEST_THREADS) $(RANDOM_TESTS) --skip flights:: --skip kills:: --skip intake:: --skip queues::scripts::
+		cargo test --locked --test it -- --test-threads $(TEST_THREADS) $(RANDOM_TESTS) --skip flights:: --skip kills:: --skip intake:: --skip queue::scripts::
 
 # The document of the last release, and the test that compares it. Before the first release there is none.
 RELEASED = target/released.json

@@ -6,12 +6,12 @@
 //! The way of an event, and the way of a read, top to bottom:
 //!
 //! ```text
-//! events/routes.rs            JSON in, JSON out                         standings/routes.rs
-//! core/write/submission.rs    the way, step by step                     standings/page.rs, member.rs, …
-//! domain/plan.rs              which standings, what amount (pure)       core/read/period.rs
-//! runtime/batcher.rs          concurrent requests share a call          core/read/reader.rs
-//! core/write/store/events.rs  one typed call per script                 core/read/store/standings.rs
-//! scripts/apply.lua           one atomic step in Redis                  scripts/read.lua
+//! events/routes.rs              JSON in, JSON out             standings/routes.rs
+//! core/write/submission.rs      the way, step by step         standings/page.rs, member.rs, …
+//! domain/plan.rs                which standings (pure)        core/read/period.rs
+//! runtime/batcher.rs            requests share a call         core/read/reader.rs
+//! core/write/store/events.rs    one typed call per script     core/read/store/standings.rs
+//! scripts/core/write/apply.lua  one atomic step in Redis      scripts/core/read/read.lua
 //! ```
 //!
 //! A module is a room: a capability with its routes, its work and its calls of scripts. Each `mod.rs` begins with what the

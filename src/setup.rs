@@ -34,7 +34,7 @@ pub static HOOKS: Hooks = Hooks {
     revise_results: |engine, id| Box::pin(revisions::work::revise_in_turn(engine, id)),
     // Periods: results and their revisions have names.
     forget_member: &[|engine, live, member| {
-        Box::pin(results::work::forget_member(engine, live, member))
+        Box::pin(results::recording::forget_member(engine, live, member))
     }],
     close_shards: |engine, id, until| {
         Box::pin(barriers::work::close_for_erasure(engine, id, until))

@@ -24,7 +24,7 @@ use crate::leagues::{self, tiers};
 use crate::live::{self, Streams};
 use crate::moderation::{self, erasures, tasks};
 use crate::operations::{health, upkeep};
-use crate::periods::{closings, export, results, rewards, summary};
+use crate::periods::{closings, export, results, revisions, rewards, summary};
 use crate::profiles;
 use crate::queue::{dead_letters, event_status};
 use crate::standings;
@@ -217,7 +217,7 @@ fn results_rows() -> Vec<Row> {
         (A::board(Read), routes!(export::routes::get)),
         (A::board(Read), routes!(rewards::routes::list)),
         (A::board(Write), routes!(rewards::routes::claim)),
-        (A::board(Read), routes!(rewards::routes::revisions)),
+        (A::board(Read), routes!(revisions::routes::list)),
     ]
 }
 

@@ -10,9 +10,8 @@ use super::board::standing_page;
 use super::{Answer, Form, Frame, Path, Query, Viewer, html, v1_with};
 use crate::domain::access::Scope;
 use crate::periods::results::routes::ResultBody;
-use crate::periods::rewards::routes::{
-    RevisionAction, RevisionsBody, RewardBody, RewardStateBody, RewardsBody,
-};
+use crate::periods::revisions::routes::{RevisionAction, RevisionsBody};
+use crate::periods::rewards::routes::{RewardBody, RewardStateBody, RewardsBody};
 use crate::standings::routes::answers::StandingBody;
 
 /// How many rewards, and how many revisions a page has.

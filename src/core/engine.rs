@@ -5,10 +5,15 @@ use std::sync::Arc;
 
 use metrics::{Counter, counter};
 
-pub use super::board::live::{LiveBoard, LiveShard};
-pub use super::error::{Error, Outdated};
-
+use super::board::boards::Boards;
+use super::hooks::Hooks;
 use super::jobs::faults::Faults;
+use super::jobs::instances::Presence;
+use super::jobs::schedule::Schedule;
+use super::read::past::Line;
+use super::read::rollover::Completing;
+use super::states::States;
+use super::write::left_behind::Homes;
 use crate::domain::clock::Clock;
 use crate::domain::ids::BoardId;
 use crate::redis::Store;
@@ -46,41 +51,41 @@ pub struct Engine {
     /// The time.
     pub clock: Clock,
     /// What other rooms do on the core's occasions.
-    pub(crate) hooks: &'static super::hooks::Hooks,
+    pub(crate) hooks: &'static Hooks,
     /// What the background work fails at.
     pub faults: Faults,
     /// What other rooms keep in memory.
-    pub states: super::states::States,
-    pub(crate) boards: super::board::boards::Boards,
-    pub(crate) completing: super::read::rollover::Completing,
-    pub(crate) past: super::read::past::Line,
+    pub states: States,
+    pub(crate) boards: Boards,
+    pub(crate) completing: Completing,
+    pub(crate) past: Line,
     /// When the periods of boards are to be closed.
-    pub(crate) closings: super::jobs::schedule::Schedule<BoardId>,
+    pub(crate) closings: Schedule<BoardId>,
     /// Held while a request makes a digest: one at a time.
     pub(crate) digesting: tokio::sync::Mutex<()>,
-    pub(crate) left_behind: super::write::left_behind::Homes,
+    pub(crate) left_behind: Homes,
     pub(crate) event_counts: EventCounts,
     /// What this instance announces of itself.
-    pub presence: super::jobs::instances::Presence,
+    pub presence: Presence,
 }
 
 impl Engine {
     /// Puts the engine together, without reading or writing anything.
-    pub fn new(store: Store, clock: Clock, hooks: &'static super::hooks::Hooks) -> Self {
+    pub fn new(store: Store, clock: Clock, hooks: &'static Hooks) -> Self {
         Self {
             store: Arc::new(store),
             clock,
             hooks,
             faults: Faults::default(),
-            states: super::states::States::default(),
-            boards: super::board::boards::Boards::default(),
-            completing: super::read::rollover::Completing::default(),
-            past: super::read::past::Line::default(),
-            closings: super::jobs::schedule::Schedule::default(),
+            states: States::default(),
+            boards: Boards::default(),
+            completing: Completing::default(),
+            past: Line::default(),
+            closings: Schedule::default(),
             digesting: tokio::sync::Mutex::default(),
-            left_behind: super::write::left_behind::Homes::default(),
+            left_behind: Homes::default(),
             event_counts: EventCounts::new(),
-            presence: super::jobs::instances::Presence::default(),
+            presence: Presence::default(),
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct Board {
     pub id: BoardId,
     /// Its definition.
     pub definition: Definition,
-    /// Identifies the board even among earlier ones of the same name: the stamp (`scripts/begin.lua`) of its creation.
+    /// Identifies the board even among earlier ones of the same name: the stamp (`scripts/core/board/begin.lua`) of its creation.
     pub generation: u64,
     /// Identifies its definition among all that it has had, in ascending order: 1, and then the stamp of the last change.
     pub revision: u64,

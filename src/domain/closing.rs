@@ -3,7 +3,7 @@
 //! A period is *live* until its end, and *closing* while events of it may still count; it is *ended* if no closing will
 //! come. A closing is decided for an instant: all periods that end up to it become final together. It pins what the
 //! definition says then. From then on the *barrier* of every shard is at that instant or later: no shard takes an event
-//! with an earlier `at` any more (`scripts/apply.lua`). A barrier never falls.
+//! with an earlier `at` any more (`scripts/core/write/apply.lua`). A barrier never falls.
 
 use serde::{Deserialize, Serialize};
 

@@ -12,11 +12,11 @@
 //!   hundredths of a second, then go to the new shards.
 //! - A step of the job copies a bounded part, so that boards take turns. Once a board is paused, one step finishes the
 //!   move, because clients wait for it.
-//! - All progress is stored in Redis. One instance at a time works on a move (`scripts/lease.lua`). If it dies, another one
+//! - All progress is stored in Redis. One instance at a time works on a move (`scripts/redis/lease.lua`). If it dies, another one
 //!   continues. New shards refuse late calls of the former one.
 //! - Queues are not copied: from the version that begins a move, requests queue nothing (`queue/putting.rs`), and shards
 //!   refuse calls made for an earlier one. Records of the log enter the old queues until little is left to copy; then these
-//!   are held (`scripts/hold_queue.lua`). The board is paused only when all old queues are empty. The new shards get the
+//!   are held (`scripts/queue/hold_queue.lua`). The board is paused only when all old queues are empty. The new shards get the
 //!   offsets that the old ones have taken.
 //! - Remembered event ids are not copied. They stay where they are until they expire, and are looked up there
 //!   (`core/write/recall.rs`). Counts of quotas belong to no member, and are never copied. `redis/kinds.rs` says how each

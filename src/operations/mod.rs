@@ -1,4 +1,5 @@
-//! For operators: health, metrics, instances, queues, memory by board, and problems of Redis.
+//! For operators: health and metrics (`health.rs`); instances, queues, moves and memory by board (`upkeep/`); problems of Redis
+//! (`warnings/`).
 
 pub mod health;
 pub mod upkeep;

@@ -1,6 +1,7 @@
 //! The ends of periods: which are final, who won, what they won, and how leagues turn over.
 //!
-//! A period is *final* once the barrier of every shard has reached its end, and reads can see that. Its result is then
+//! A period is *final* once the `final_until` of every shard has reached its end: `close_shard.lua` sets it to the barrier as
+//! soon as nothing below the barrier can change any more, and reads go by it. The period's result is then
 //! recorded, with rewards and a message, and only revisions change it, after hides. To change what a reward is, open
 //! `rewards/` and `domain/reward.rs`.
 //!
@@ -18,7 +19,7 @@
 //!    definition.
 //! 3. `barriers/work.rs` raises the barrier of every shard (`close_shard.lua`). Events queued for before the barrier are
 //!    applied first, for at most `max_delay`.
-//! 4. `results/work.rs` records the results of periods with data in the order of their ends (`record_result.lua`);
+//! 4. `results/recording.rs` records the results of periods with data in the order of their ends (`record_result.lua`);
 //!    `rewards/` hands out rewards, `turnover/` handles leagues.
 //! 5. `expire.lua` lets the periods expire, and `results_until` stores how far this has come.
 //!

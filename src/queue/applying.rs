@@ -4,8 +4,8 @@
 //! submits them like all events (`submission.rs`), ends those that are not applied, and repeats until its time is over. So
 //! boards take turns.
 //!
-//! - An event leaves its queue in the step that applies it (`scripts/apply.lua`), or that stores why it isn't applied
-//!   (`scripts/end_queued.lua`). Both check the number of the lease, so nothing is applied twice by a worker that wakes up
+//! - An event leaves its queue in the step that applies it (`scripts/core/write/apply.lua`), or that stores why it isn't applied
+//!   (`scripts/queue/end_queued.lua`). Both check the number of the lease, so nothing is applied twice by a worker that wakes up
 //!   late, and nothing is lost wherever one dies.
 //! - Events of a member are applied in order, as far as possible: one that has to wait for others, or for a server that did
 //!   not answer, holds up its member's later ones for this *pass* through the queue. The next pass begins with it. A step

@@ -7,7 +7,7 @@
 //!
 //! | key | kind |
 //! | --- | --- |
-//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/decide.lua`), of its erasures `forgetting` (`scripts/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at`, `queue:ends` (`scripts/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`), `queue:held` (`scripts/hold_queue.lua`), `changed` (`scripts/lib/changed.lua`) |
+//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/periods/decide.lua`), of its erasures `forgetting` (`scripts/periods/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at`, `queue:ends` (`scripts/periods/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`), `queue:held` (`scripts/queue/hold_queue.lua`), `changed` (`scripts/lib/changed.lua`) |
 //! | `st:{b:16:3}:counts` | [`Kind::CountsHead`]: `version` |
 //! | `st:{b}:1:keys`, `st:{b}:1:quotas` | [`Kind::Registry`], [`Kind::CountsRegistry`] |
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
@@ -46,28 +46,28 @@
 //! | --- | --- | --- |
 //! | `st:{boards}:live` | sorted set | the ids of all boards, all under score 0 |
 //! | `st:{boards}:changes` | sorted set | board ids by the sequence number of their last change |
-//! | `st:{boards}:sequence`, `st:{boards}:epoch` | integer, string | the last of these numbers; their epoch (`scripts/announce.lua`) |
-//! | `st:{boards}:stamp` | integer | the last stamp given out (`scripts/begin.lua`) |
+//! | `st:{boards}:sequence`, `st:{boards}:epoch` | integer, string | the last of these numbers; their epoch (`scripts/core/board/announce.lua`) |
+//! | `st:{boards}:stamp` | integer | the last stamp given out (`scripts/core/board/begin.lua`) |
 //! | `st:{boards}:begun` | sorted set | `board stamp` by stamp: changes that were begun but not announced |
 //! | `st:{boards}:erasing` | sorted set | `board stamp` by stamp: erasures that may not have ended |
 //! | `st:{boards}:erasure-key` | string | the key of the hashes under which erasures are kept (`scripts/lib/erasures.lua`) |
 //! | `st:{boards}:moving` | set | the ids of boards that move to other shards, possibly of some that have moved |
 //! | `st:{boards}:deleted` | set | `generation board` of deleted boards whose remembered events are to be unlinked |
-//! | `st:{boards}:leases` | hash | the leases of work for all boards (`scripts/lease.lua`) |
-//! | `st:{boards}:api-keys` | hash | API keys by name, JSON (`scripts/api_key.lua`) |
+//! | `st:{boards}:leases` | hash | the leases of work for all boards (`scripts/redis/lease.lua`) |
+//! | `st:{boards}:api-keys` | hash | API keys by name, JSON (`scripts/access/api_key.lua`) |
 //! | `st:{boards}:api-key-uses` | hash | when each was last used, in milliseconds since the epoch |
 //! | `st:{boards}:api-key-names`, … | | like `live`, `changes`, `sequence` and `epoch` of boards |
 //! | `st:{boards}:audit`, `st:{boards}:audit-outcomes`, `st:{boards}:audit-size` | stream, hash, integer | the lines of the audit log, their outcomes by their ids, their bytes (`scripts/lib/audit.lua`) |
-//! | `st:{boards}:audit-pseudonyms`, `st:{boards}:audit-members`, `st:{boards}:audit-seen` | hashes, sorted set | the pseudonyms of members in it, the members by pseudonyms, when each was last named (`scripts/audit_members.lua`) |
-//! | `st:{boards}:tasks` | hash | tasks for all boards by their numbers, JSON (`scripts/begin_task.lua`) |
+//! | `st:{boards}:audit-pseudonyms`, `st:{boards}:audit-members`, `st:{boards}:audit-seen` | hashes, sorted set | the pseudonyms of members in it, the members by pseudonyms, when each was last named (`scripts/audit/audit_members.lua`) |
+//! | `st:{boards}:tasks` | hash | tasks for all boards by their numbers, JSON (`scripts/moderation/begin_task.lua`) |
 //! | `st:{boards}:open-tasks`, `st:{boards}:ended-tasks` | sorted set | the numbers of those that have not ended, by number; of the others, by the instant at which they ended |
 //! | `st:{boards}:task-number` | integer | the number of the last task |
-//! | `st:{boards}:orders` | hash | standing orders by members, or by names of erased ones (`scripts/forget_order.lua`): the number of the task, and the hide as JSON |
+//! | `st:{boards}:orders` | hash | standing orders by members, or by names of erased ones (`scripts/moderation/forget_order.lua`): the number of the task, and the hide as JSON |
 //! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | these members and names, all under score 0; those whose order has an end, by that instant |
 //! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
 //! | `st:{boards}:moderated` | set | `note generation board` of boards on which members were hidden or brought back (`periods/revisions/store.rs`) |
 //! | `st:{boards}:outboxes` | set | `note generation board` of boards whose outbox may have messages (`webhooks/outbox/store.rs`) |
-//! | `st:{boards}:queues` | sorted set | `generation tag` of shards whose queue may have events, by the epoch of its listing (`scripts/put.lua`) |
+//! | `st:{boards}:queues` | sorted set | `generation tag` of shards whose queue may have events, by the epoch of its listing (`scripts/queue/put.lua`) |
 //! | `st:{boards}:intake` | sorted set | partitions of the log, `events/3`, by their floors: the offsets assumed for shards without one (`queue/intake/`) |
 //! | `st:{boards}:intake-wanted` | set | `generation tag` of shards whose closing waits until they have reached the ends of the log |
 //! | `st:{boards}:webhooks` | hash | webhooks by name, JSON (`domain/webhook.rs`) |
@@ -77,8 +77,8 @@
 //! | `st:{boards}:webhook-pending:site`, `st:{boards}:webhook-dead:site`, `st:{boards}:webhook-delivered:site` | sorted set | the ids of these by when they are due, died or were delivered (`scripts/lib/deliveries.lua`) |
 //! | `st:{boards}:stream-secret` | string | the secret that tokens of streams are signed with (`access/stream_tokens/model.rs`) |
 //! | `st:{boards}:session:`digest | string | a session of the console by the SHA-256 of its id, JSON (`domain/session.rs`); it expires |
-//! | `st:{boards}:sessions:site` | list | the keys of the sessions of an API key (`scripts/begin_session.lua`); a key of the configuration is named by its place there, `configuration:0` |
-//! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that is valid (`scripts/staleness.lua`) |
+//! | `st:{boards}:sessions:site` | list | the keys of the sessions of an API key (`scripts/access/begin_session.lua`); a key of the configuration is named by its place there, `configuration:0` |
+//! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that is valid (`scripts/redis/staleness.lua`) |
 //! | `st:{boards}:instances` | hash | what instances report about themselves, by their ids, JSON (`domain/instance.rs`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data to be unlinked once nothing needs it |
 //!
@@ -563,7 +563,7 @@ pub fn queue(shard: &Shard) -> Vec<String> {
     keys
 }
 
-/// The keys of [`queue`], and that of the offsets that the shard has taken from the log (`scripts/take.lua`).
+/// The keys of [`queue`], and that of the offsets that the shard has taken from the log (`scripts/queue/take.lua`).
 pub fn intake(shard: &Shard) -> Vec<String> {
     let mut keys = queue(shard);
     keys.push(single(shard, Kind::Intake));

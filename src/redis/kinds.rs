@@ -238,7 +238,7 @@ kinds! {
     Queue as QUEUE = "queue": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);
     /// The entries of the queue by event id: hash, id -> entries.
     QueueIds as QUEUE_IDS = "queue-ids": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);
-    /// The size of the queue in bytes, and whether it is in the index of queues: hash (`scripts/put.lua`).
+    /// The size of the queue in bytes, and whether it is in the index of queues: hash (`scripts/queue/put.lua`).
     QueueState as QUEUE_STATE = "queue-state": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Nothing);
     /// Queued events that could not be applied: stream.
     DeadLetters as DEAD_LETTERS = "dead": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);
@@ -252,7 +252,7 @@ kinds! {
 
     /// What was taken from a pool of a quota: string, sorted set (`scripts/lib/quota.lua`). A count in total never expires.
     Quota = "q": (F::Named, S::Home, E::ByItself, C::Not, P::CountsRegistry, X::Stays);
-    /// What is reserved of the quotas that have their counts here, by tokens: hash (`scripts/reserve.lua`).
+    /// What is reserved of the quotas that have their counts here, by tokens: hash (`scripts/core/write/reserve.lua`).
     Reserved = "reserved": (F::Single, S::Home, E::Never, C::Not, P::CountsRegistry, X::Stays);
     /// The number of open reservations of pools here: hash, pool -> number.
     Reserving = "reserving": (F::Single, S::Home, E::Never, C::Not, P::CountsRegistry, X::Stays);
@@ -262,22 +262,22 @@ kinds! {
     /// The keys that were copied from it: hash.
     Copied = "copied": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Stays);
 
-    /// The results of a window's final periods, by their keys: hash (`scripts/record_result.lua`).
+    /// The results of a window's final periods, by their keys: hash (`scripts/periods/record_result.lua`).
     Results = "results": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Removed);
     /// The keys of these periods, in order: sorted set.
     FinalPeriods = "final-periods": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
     /// The digests of a window's final periods, and the progress of those that are being made: hash
-    /// (`scripts/note_digest.lua`).
+    /// (`scripts/periods/note_digest.lua`).
     Digests = "digests": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
     /// Up to which line each shard's journal of hides was read for revising results: hash, by tags.
     Revised = "revised": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
-    /// Lines of these journals by which results are to be revised: sorted set (`scripts/note_lines.lua`).
+    /// Lines of these journals by which results are to be revised: sorted set (`scripts/periods/note_lines.lua`).
     ToRevise = "to-revise": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Stays);
     /// The periods revised for such a line so far: hash.
     RevisedPeriods = "revised-periods": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Stays);
     /// While it exists, calls that hide members of the board wait for an erasure: string.
     Hold = "h": (F::Named, S::Board, E::ByItself, C::Not, P::Sweep, X::Nothing);
-    /// How the results of a window were revised: hash (`scripts/revise_result.lua`).
+    /// How the results of a window were revised: hash (`scripts/periods/revise_result.lua`).
     Revisions = "revisions": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
     /// The members whose hides were the reason: hash.
     RevisedMembers = "revised-members": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Removed);

@@ -18,6 +18,8 @@ use super::{kinds, protocol};
 pub struct Script {
     /// Its file name without the extension; a label of metrics.
     pub name: &'static str,
+    /// The room that calls it: its folder in `scripts/`.
+    pub room: &'static str,
     /// The whole source.
     pub source: LazyLock<String>,
     /// The SHA-1 of the source in hexadecimal, which identifies it in Redis.
@@ -191,255 +193,286 @@ fn with_loaders(parts: &[&str]) -> String {
 }
 
 macro_rules! scripts {
-    ($(
+    ($($room:literal {$(
         $(#[$doc:meta])*
         $ident:ident = $name:literal, $header:literal, [$($fragment:literal),*] $(with [$($group:ident),*])?;
-    )*) => {
-        $(
+    )*})*) => {
+        $($(
             $(#[$doc])*
             pub static $ident: Script = {
                 const PARTS: &[&str] = &[
                     $header,
                     "\n",
                     $(include_str!(concat!("../../scripts/lib/", $fragment, ".lua")), "\n",)*
-                    include_str!(concat!("../../scripts/", $name, ".lua")),
+                    include_str!(concat!("../../scripts/", $room, "/", $name, ".lua")),
                 ];
                 const GROUPS: &[&[(&str, &str)]] = &[$($(protocol::$group::LUA),*)?];
                 Script {
                     name: $name,
+                    room: $room,
                     source: LazyLock::new(|| join(PARTS, GROUPS)),
                     sha: LazyLock::new(|| fred::util::sha1_hash(&$ident.source)),
                     meter: LazyLock::new(|| Meter::of($name)),
                 }
             };
-        )*
+        )*)*
         /// All scripts.
-        pub static ALL: &[&Script] = &[$(&$ident),*];
+        pub static ALL: &[&Script] = &[$($(&$ident),*),*];
     };
 }
 
 scripts! {
-    /// Carries out the plans of many events.
-    APPLY = "apply", "#!lua", ["slot", "keys", "capture", "changed", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "ranks", "quota", "periods", "queue", "queued", "expiry", "record", "merge", "sums", "turnouts"]
-        with [results, details, refusals, flags, record, bounds, queues];
-    /// Puts events into the queue of a shard.
-    PUT = "put", "#!lua", ["slot", "keys", "queue", "putting"] with [queues];
-    /// Takes records of the log into a queue.
-    TAKE = "take", "#!lua", ["slot", "keys", "queue", "putting", "intake"] with [queues];
-    /// Stops a queue from taking from the log.
-    HOLD_QUEUE = "hold_queue", "#!lua", [];
-    /// Ends queued events that are not applied.
-    END_QUEUED = "end_queued", "#!lua", ["slot", "capture", "queue"] with [ends, queues];
-    /// Puts the event of a dead letter back into the queue.
-    REPLAY = "replay", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures", "queue"] with [bounds, queues];
-    /// Reads the events that wait under an id.
-    WAITING = "waiting", "#!lua flags=no-writes", ["keys", "queue"] with [queues];
-    /// Reads dead letters.
-    LETTERS = "letters", "#!lua flags=no-writes", ["keys", "queue"] with [queues];
-    /// Removes a dead letter.
-    DISCARD = "discard", "#!lua flags=allow-oom", [];
-    /// Puts the queue of a shard into the index.
-    LIST_QUEUE = "list_queue", "#!lua", [];
-    /// Reports whether a queue is empty and may be removed from the index.
-    CLEAR_QUEUE = "clear_queue", "#!lua flags=allow-oom", ["generation"];
-    /// Removes the queue of a shard from the index.
-    UNLIST_QUEUE = "unlist_queue", "#!lua flags=allow-oom", [];
-    /// Invalidates results that were read before an erasure.
-    BEGIN_FORGETTING = "begin_forgetting", "#!lua flags=allow-oom", ["generation"];
-    /// Raises the barrier of a shard.
-    CLOSE_SHARD = "close_shard", "#!lua", ["queue", "intake"] with [queues];
-    /// Brings a derived standing one step closer to complete.
-    ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "hidden", "follow"];
-    /// Sets initial scores.
-    INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "changed", "past_initial", "standing", "derived", "hides", "erasures", "hidden", "follow", "return"] with [bounds];
-    /// Hides a member, or brings it back.
-    HIDE = "hide", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
-    /// Hides erased members on a new board, as soon as they have data there.
-    KEEP_HIDES = "keep_hides", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
-    /// Gives an erased member its hide back.
-    HIDE_AGAIN = "hide_again", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "return"];
-    /// Ends hides of erased members.
-    END_KEPT_HIDES = "end_kept_hides", "#!lua", ["slot", "process", "cursor", "keys", "capture", "changed", "hides", "erasures"];
-    /// Reads who is hidden.
-    HIDDEN = "hidden", "#!lua flags=no-writes", ["keys"];
-    /// Erases a member.
-    ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "changed", "hides", "erasures", "queue"] with [queues];
-    /// Removes a part of what an erased member has left.
-    FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "changed", "past_initial", "standing", "derived", "nameless", "hidden", "follow", "rewards", "queue"] with [queues];
-    /// Reads which members were erased.
-    ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "changed", "hides", "erasures"];
-    /// Reads which members were hidden and brought back.
-    JOURNAL = "journal", "#!lua flags=no-writes", ["keys"];
-    /// Stores lines of a journal of hides for which results are to be revised.
-    NOTE_LINES = "note_lines", "#!lua", ["generation"];
-    /// Revises the result of a final period.
-    REVISE_RESULT = "revise_result", "#!lua", [];
-    /// Forgets a line by which results were revised.
-    END_LINE = "end_line", "#!lua flags=allow-oom", ["slot"];
-    /// Records what members win.
-    HAND_OUT = "hand_out", "#!lua", ["slot", "keys", "capture", "rewards"];
-    /// Takes back what members no longer win.
-    TAKE_BACK = "take_back", "#!lua", ["slot", "keys", "capture", "rewards"];
-    /// Claims what a member has won.
-    CLAIM = "claim", "#!lua", ["slot", "keys", "capture", "rewards"];
-    /// Reads what members have won.
-    READ_REWARDS = "read_rewards", "#!lua flags=no-writes", ["keys", "capture", "rewards"];
-    /// Updates the hidden list of a standing from the hides.
-    HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hidden", "follow"];
-    /// Finds more members for a short list.
-    WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "standing", "hidden", "follow"];
-    /// Finds the ids between which a member of another shard would be.
-    TIES = "ties", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "visible", "nameless"];
-    /// Reads pages, members, subsets and amounts.
-    READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "visible"] with [queries];
-    /// Records the result of a final period.
-    RECORD_RESULT = "record_result", "#!lua", ["outbox"];
-    /// Stores the digest of a final period.
-    NOTE_DIGEST = "note_digest", "#!lua", [];
-    /// Counts distinct voters.
-    VOTERS = "voters", "#!lua flags=allow-oom", [];
-    /// Merges the voters of a shard.
-    EXPORT_VOTERS = "export_voters", "#!lua flags=allow-oom", [];
-    /// Counts the distinct voters of several shards.
-    UNION = "union", "#!lua flags=allow-oom", [];
-    /// Reads what was taken from quotas.
-    QUOTAS = "quotas", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "quota"];
-    /// Reserves what events would take from quotas.
-    RESERVE = "reserve", "#!lua", ["keys", "capture", "changed", "standing", "quota"] with [reservations];
-    /// Keeps what was reserved, or gives it back.
-    SETTLE = "settle", "#!lua flags=allow-oom", ["slot"];
-    /// Reads which reservations are open.
-    RESERVED = "reserved", "#!lua flags=no-writes", ["process", "cursor"];
-    /// Finds out whether an event with a reservation was applied, and voids the token if not.
-    VOID = "void", "#!lua", ["generation"];
-    /// Stores a definition.
-    DEFINE = "define", "#!lua", [];
-    /// Decides a closing.
-    DECIDE = "decide", "#!lua", [];
-    /// Records that the results of a closing are stored.
-    RESULTS_UNTIL = "results_until", "#!lua", ["generation"];
-    /// Records how a cohort was decided.
-    DECIDE_COHORT = "decide_cohort", "#!lua", ["slot"];
-    /// Sets when the counts of the seats of tiers expire.
-    EXPIRE_TIERS = "expire_tiers", "#!lua", [];
-    /// Sets when a period expires.
-    EXPIRE = "expire", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "standing"];
-    /// Reads which periods have data.
-    PERIODS = "periods", "#!lua flags=no-writes", ["keys", "periods"];
-    /// Gives a shard the current version of the definition.
-    SHARD = "shard", "#!lua flags=allow-oom", ["slot"];
-    /// Records that a board has events.
-    USE = "use", "#!lua", [];
-    /// Gives one instance the lease of some work.
-    LEASE = "lease", "#!lua flags=allow-oom", ["generation"];
-    /// Reads a part of a key's content.
-    SCAN = "scan", "#!lua flags=no-writes", ["process", "cursor"];
-    /// Makes a shard record changes.
-    CAPTURE = "capture", "#!lua", ["generation"];
-    /// Reads the changes of a shard.
-    CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "changed", "standing"];
-    /// Copies in data of other shards.
-    COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "periods", "rewards"];
-    /// Reads what a former shard remembers.
-    RECALL = "recall", "#!lua", [] with [results, record];
-    /// Deletes a definition.
-    DELETE = "delete", "#!lua flags=allow-oom", [];
-    /// Begins a change of a board.
-    BEGIN = "begin", "#!lua flags=allow-oom", [] with [formats];
-    /// Reads the format of data that belongs to no board, or sets it.
-    FORMAT = "format", "#!lua flags=allow-oom", [];
-    /// Announces to all instances that a definition has changed.
-    ANNOUNCE = "announce", "#!lua flags=allow-oom", ["announce"];
-    /// Creates, changes or deletes an API key.
-    API_KEY = "api_key", "#!lua flags=allow-oom", ["announce"];
-    /// Stores when API keys were last used.
-    API_KEY_USES = "api_key_uses", "#!lua", [];
-    /// Begins a session of the console.
-    BEGIN_SESSION = "begin_session", "#!lua", ["slot"];
-    /// Writes one half of a line into the audit log.
-    AUDIT_WRITE = "audit_write", "#!lua", ["audit"];
-    /// Writes it even when Redis is out of memory, so that what frees memory is logged, too.
-    AUDIT_BRIEF = "audit_write", "#!lua flags=allow-oom", ["audit"];
-    /// Gives members pseudonyms in the audit log.
-    AUDIT_MEMBERS = "audit_members", "#!lua flags=allow-oom", ["pseudonyms"];
-    /// Forgets the pseudonym of a member.
-    AUDIT_FORGET = "audit_forget", "#!lua flags=allow-oom", ["pseudonyms"];
-    /// Drops old lines of the audit log.
-    AUDIT_TRIM = "audit_trim", "#!lua flags=allow-oom", ["audit", "pseudonyms"];
-    /// Reads lines of the audit log.
-    AUDIT_READ = "audit_read", "#!lua flags=no-writes", [];
-    /// Writes profiles.
-    PROFILES = "profiles", "#!lua", ["slot"];
-    /// Deletes profiles.
-    DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
-    /// Reads players of a league.
-    PLAYERS = "players", "#!lua flags=no-writes", ["keys", "capture", "changed", "hides", "erasures"];
-    /// Writes players of a league.
-    WRITE_PLAYERS = "write_players", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
-    /// Suggests cohorts to members.
-    TAKE_SEAT = "take_seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "expiry"];
-    /// Gives back a seat that was suggested to a member.
-    GIVE_BACK = "give_back", "#!lua flags=allow-oom", ["slot"];
-    /// Seats members in cohorts.
-    SEAT = "seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "return", "periods", "expiry"];
-    /// Reads the periods of a league for which members have seats.
-    SEATED = "seated", "#!lua flags=no-writes", ["keys", "periods"];
-    /// Posts messages for webhooks.
-    POST = "post", "#!lua", ["outbox"];
-    /// Creates, changes or deletes a webhook.
-    WEBHOOK = "webhook", "#!lua flags=allow-oom", ["deliveries"];
-    /// Queues messages for a webhook.
-    QUEUE_DELIVERIES = "queue_deliveries", "#!lua", ["deliveries"];
-    /// Gives an instance a delivery that is due.
-    CLAIM_DELIVERY = "claim_delivery", "#!lua", ["deliveries"];
-    /// Stores the outcome of a delivery.
-    END_DELIVERY = "end_delivery", "#!lua", ["deliveries"];
-    /// Stores when hides of a board end.
-    NOTE_END = "note_end", "#!lua", [];
-    /// Begins a task for all boards.
-    BEGIN_TASK = "begin_task", "#!lua", [];
-    /// Stores the progress of a task for all boards.
-    NOTE_TASK = "note_task", "#!lua flags=allow-oom", [];
-    /// Lists tasks for all boards.
-    TASKS = "tasks", "#!lua flags=no-writes", [];
-    /// Removes the member's id from its standing order.
-    FORGET_ORDER = "forget_order", "#!lua flags=allow-oom", [];
-    /// Ends standing orders that have reached their end.
-    END_ORDERS = "end_orders", "#!lua flags=allow-oom", [];
-    /// Registers and reads how far behind replicas may be.
-    STALENESS = "staleness", "#!lua flags=allow-oom", [];
-    /// Reads what has changed.
-    NEWS = "news", "#!lua flags=no-writes", [];
-    /// Marks data that is to be unlinked.
-    UNNEEDED = "unneeded", "#!lua flags=allow-oom", [];
-    /// Unlinks the data of a deleted board.
-    PURGE = "purge", "#!lua flags=allow-oom", ["slot", "generation"];
-    /// Unlinks what deleted boards have left, among all keys of a server.
-    SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
-    /// Checks whether the keys of a standing agree.
-    CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
-    /// Checks and repairs the keys of a standing.
-    MEND = "check", "#!lua", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
-    /// Checks whether the state of a derived series is readable.
-    CHECK_STATE = "check_state", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
-    /// Checks and repairs the state of a derived series.
-    MEND_STATE = "check_state", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
-    /// Checks whether the keys of a queue agree.
-    CHECK_QUEUE = "check_queue", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
-    /// Checks and repairs the keys of a queue.
-    MEND_QUEUE = "check_queue", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
-    /// Checks whether a standing is the sum of others.
-    CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
-    /// Checks and repairs a standing that is the sum of others.
-    MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
-    /// Checks whether keys are in their registry.
-    CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
-    /// Checks whether keys are in their registry, and adds missing ones.
-    MEND_KEYS = "check_keys", "#!lua", [];
-    /// Does nothing, but fails if Redis refuses writes.
-    WRITABLE = "writable", "#!lua", [];
-    /// Returns the commands that the user may not call.
-    REFUSED = "refused", "#!lua flags=no-writes", [];
+    "core/board" {
+        /// Stores a definition.
+        DEFINE = "define", "#!lua", [];
+        /// Gives a shard the current version of the definition.
+        SHARD = "shard", "#!lua flags=allow-oom", ["slot"];
+        /// Records that a board has events.
+        USE = "use", "#!lua", [];
+        /// Deletes a definition.
+        DELETE = "delete", "#!lua flags=allow-oom", [];
+        /// Begins a change of a board.
+        BEGIN = "begin", "#!lua flags=allow-oom", [] with [formats];
+        /// Announces to all instances that a definition has changed.
+        ANNOUNCE = "announce", "#!lua flags=allow-oom", ["announce"];
+        /// Reads what has changed.
+        NEWS = "news", "#!lua flags=no-writes", [];
+        /// Marks data that is to be unlinked.
+        UNNEEDED = "unneeded", "#!lua flags=allow-oom", [];
+        /// Unlinks the data of a deleted board.
+        PURGE = "purge", "#!lua flags=allow-oom", ["slot", "generation"];
+        /// Unlinks what deleted boards have left, among all keys of a server.
+        SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
+    }
+    "core/write" {
+        /// Carries out the plans of many events.
+        APPLY = "apply", "#!lua", ["slot", "keys", "capture", "changed", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "ranks", "quota", "periods", "queue", "queued", "expiry", "record", "merge", "sums", "turnouts"]
+            with [results, details, refusals, flags, record, bounds, queues];
+        /// Sets initial scores.
+        INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "changed", "past_initial", "standing", "derived", "hides", "erasures", "hidden", "follow", "return"] with [bounds];
+        /// Reads what was taken from quotas.
+        QUOTAS = "quotas", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "quota"];
+        /// Reserves what events would take from quotas.
+        RESERVE = "reserve", "#!lua", ["keys", "capture", "changed", "standing", "quota"] with [reservations];
+        /// Keeps what was reserved, or gives it back.
+        SETTLE = "settle", "#!lua flags=allow-oom", ["slot"];
+        /// Reads which reservations are open.
+        RESERVED = "reserved", "#!lua flags=no-writes", ["process", "cursor"];
+        /// Finds out whether an event with a reservation was applied, and voids the token if not.
+        VOID = "void", "#!lua", ["generation"];
+        /// Reads what a former shard remembers.
+        RECALL = "recall", "#!lua", [] with [results, record];
+        /// Reads players of a league.
+        PLAYERS = "players", "#!lua flags=no-writes", ["keys", "capture", "changed", "hides", "erasures"];
+        /// Writes players of a league.
+        WRITE_PLAYERS = "write_players", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
+        /// Suggests cohorts to members.
+        TAKE_SEAT = "take_seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "expiry"];
+        /// Gives back a seat that was suggested to a member.
+        GIVE_BACK = "give_back", "#!lua flags=allow-oom", ["slot"];
+        /// Seats members in cohorts.
+        SEAT = "seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "return", "periods", "expiry"];
+        /// Reads the periods of a league for which members have seats.
+        SEATED = "seated", "#!lua flags=no-writes", ["keys", "periods"];
+    }
+    "core/read" {
+        /// Brings a derived standing one step closer to complete.
+        ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "hidden", "follow"];
+        /// Reads pages, members, subsets and amounts.
+        READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "visible"] with [queries];
+        /// Counts distinct voters.
+        VOTERS = "voters", "#!lua flags=allow-oom", [];
+        /// Merges the voters of a shard.
+        EXPORT_VOTERS = "export_voters", "#!lua flags=allow-oom", [];
+        /// Counts the distinct voters of several shards.
+        UNION = "union", "#!lua flags=allow-oom", [];
+    }
+    "core/hide" {
+        /// Hides a member, or brings it back.
+        HIDE = "hide", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
+        /// Hides erased members on a new board, as soon as they have data there.
+        KEEP_HIDES = "keep_hides", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
+        /// Gives an erased member its hide back.
+        HIDE_AGAIN = "hide_again", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "return"];
+        /// Ends hides of erased members.
+        END_KEPT_HIDES = "end_kept_hides", "#!lua", ["slot", "process", "cursor", "keys", "capture", "changed", "hides", "erasures"];
+        /// Reads who is hidden.
+        HIDDEN = "hidden", "#!lua flags=no-writes", ["keys"];
+        /// Erases a member.
+        ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "changed", "hides", "erasures", "queue"] with [queues];
+        /// Removes a part of what an erased member has left.
+        FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "changed", "past_initial", "standing", "derived", "nameless", "hidden", "follow", "rewards", "queue"] with [queues];
+        /// Reads which members were erased.
+        ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "changed", "hides", "erasures"];
+        /// Updates the hidden list of a standing from the hides.
+        HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hidden", "follow"];
+        /// Finds more members for a short list.
+        WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "standing", "hidden", "follow"];
+        /// Finds the ids between which a member of another shard would be.
+        TIES = "ties", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "visible", "nameless"];
+        /// Stores when hides of a board end.
+        NOTE_END = "note_end", "#!lua", [];
+    }
+    "queue" {
+        /// Puts events into the queue of a shard.
+        PUT = "put", "#!lua", ["slot", "keys", "queue", "putting"] with [queues];
+        /// Takes records of the log into a queue.
+        TAKE = "take", "#!lua", ["slot", "keys", "queue", "putting", "intake"] with [queues];
+        /// Stops a queue from taking from the log.
+        HOLD_QUEUE = "hold_queue", "#!lua", [];
+        /// Ends queued events that are not applied.
+        END_QUEUED = "end_queued", "#!lua", ["slot", "capture", "queue"] with [ends, queues];
+        /// Puts the event of a dead letter back into the queue.
+        REPLAY = "replay", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures", "queue"] with [bounds, queues];
+        /// Reads the events that wait under an id.
+        WAITING = "waiting", "#!lua flags=no-writes", ["keys", "queue"] with [queues];
+        /// Reads dead letters.
+        LETTERS = "letters", "#!lua flags=no-writes", ["keys", "queue"] with [queues];
+        /// Removes a dead letter.
+        DISCARD = "discard", "#!lua flags=allow-oom", [];
+        /// Puts the queue of a shard into the index.
+        LIST_QUEUE = "list_queue", "#!lua", [];
+        /// Reports whether a queue is empty and may be removed from the index.
+        CLEAR_QUEUE = "clear_queue", "#!lua flags=allow-oom", ["generation"];
+        /// Removes the queue of a shard from the index.
+        UNLIST_QUEUE = "unlist_queue", "#!lua flags=allow-oom", [];
+        /// Returns the commands that the user may not call.
+        REFUSED = "refused", "#!lua flags=no-writes", [];
+    }
+    "periods" {
+        /// Invalidates results that were read before an erasure.
+        BEGIN_FORGETTING = "begin_forgetting", "#!lua flags=allow-oom", ["generation"];
+        /// Raises the barrier of a shard.
+        CLOSE_SHARD = "close_shard", "#!lua", ["queue", "intake"] with [queues];
+        /// Reads which members were hidden and brought back.
+        JOURNAL = "journal", "#!lua flags=no-writes", ["keys"];
+        /// Stores lines of a journal of hides for which results are to be revised.
+        NOTE_LINES = "note_lines", "#!lua", ["generation"];
+        /// Revises the result of a final period.
+        REVISE_RESULT = "revise_result", "#!lua", [];
+        /// Forgets a line by which results were revised.
+        END_LINE = "end_line", "#!lua flags=allow-oom", ["slot"];
+        /// Records what members win.
+        HAND_OUT = "hand_out", "#!lua", ["slot", "keys", "capture", "rewards"];
+        /// Takes back what members no longer win.
+        TAKE_BACK = "take_back", "#!lua", ["slot", "keys", "capture", "rewards"];
+        /// Claims what a member has won.
+        CLAIM = "claim", "#!lua", ["slot", "keys", "capture", "rewards"];
+        /// Reads what members have won.
+        READ_REWARDS = "read_rewards", "#!lua flags=no-writes", ["keys", "capture", "rewards"];
+        /// Records the result of a final period.
+        RECORD_RESULT = "record_result", "#!lua", ["outbox"];
+        /// Stores the digest of a final period.
+        NOTE_DIGEST = "note_digest", "#!lua", [];
+        /// Decides a closing.
+        DECIDE = "decide", "#!lua", [];
+        /// Records that the results of a closing are stored.
+        RESULTS_UNTIL = "results_until", "#!lua", ["generation"];
+        /// Records how a cohort was decided.
+        DECIDE_COHORT = "decide_cohort", "#!lua", ["slot"];
+        /// Sets when the counts of the seats of tiers expire.
+        EXPIRE_TIERS = "expire_tiers", "#!lua", [];
+        /// Sets when a period expires.
+        EXPIRE = "expire", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "standing"];
+        /// Reads which periods have data.
+        PERIODS = "periods", "#!lua flags=no-writes", ["keys", "periods"];
+    }
+    "moderation" {
+        /// Begins a task for all boards.
+        BEGIN_TASK = "begin_task", "#!lua", [];
+        /// Stores the progress of a task for all boards.
+        NOTE_TASK = "note_task", "#!lua flags=allow-oom", [];
+        /// Lists tasks for all boards.
+        TASKS = "tasks", "#!lua flags=no-writes", [];
+        /// Removes the member's id from its standing order.
+        FORGET_ORDER = "forget_order", "#!lua flags=allow-oom", [];
+        /// Ends standing orders that have reached their end.
+        END_ORDERS = "end_orders", "#!lua flags=allow-oom", [];
+    }
+    "moves" {
+        /// Reads a part of a key's content.
+        SCAN = "scan", "#!lua flags=no-writes", ["process", "cursor"];
+        /// Makes a shard record changes.
+        CAPTURE = "capture", "#!lua", ["generation"];
+        /// Reads the changes of a shard.
+        CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "changed", "standing"];
+        /// Copies in data of other shards.
+        COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "periods", "rewards"];
+    }
+    "profiles" {
+        /// Writes profiles.
+        PROFILES = "profiles", "#!lua", ["slot"];
+        /// Deletes profiles.
+        DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
+    }
+    "webhooks" {
+        /// Posts messages for webhooks.
+        POST = "post", "#!lua", ["outbox"];
+        /// Creates, changes or deletes a webhook.
+        WEBHOOK = "webhook", "#!lua flags=allow-oom", ["deliveries"];
+        /// Queues messages for a webhook.
+        QUEUE_DELIVERIES = "queue_deliveries", "#!lua", ["deliveries"];
+        /// Gives an instance a delivery that is due.
+        CLAIM_DELIVERY = "claim_delivery", "#!lua", ["deliveries"];
+        /// Stores the outcome of a delivery.
+        END_DELIVERY = "end_delivery", "#!lua", ["deliveries"];
+    }
+    "access" {
+        /// Creates, changes or deletes an API key.
+        API_KEY = "api_key", "#!lua flags=allow-oom", ["announce"];
+        /// Stores when API keys were last used.
+        API_KEY_USES = "api_key_uses", "#!lua", [];
+        /// Begins a session of the console.
+        BEGIN_SESSION = "begin_session", "#!lua", ["slot"];
+    }
+    "audit" {
+        /// Writes one half of a line into the audit log.
+        AUDIT_WRITE = "audit_write", "#!lua", ["audit"];
+        /// Writes it even when Redis is out of memory, so that what frees memory is logged, too.
+        AUDIT_BRIEF = "audit_write", "#!lua flags=allow-oom", ["audit"];
+        /// Gives members pseudonyms in the audit log.
+        AUDIT_MEMBERS = "audit_members", "#!lua flags=allow-oom", ["pseudonyms"];
+        /// Forgets the pseudonym of a member.
+        AUDIT_FORGET = "audit_forget", "#!lua flags=allow-oom", ["pseudonyms"];
+        /// Drops old lines of the audit log.
+        AUDIT_TRIM = "audit_trim", "#!lua flags=allow-oom", ["audit", "pseudonyms"];
+        /// Reads lines of the audit log.
+        AUDIT_READ = "audit_read", "#!lua flags=no-writes", [];
+    }
+    "operations" {
+        /// Does nothing, but fails if Redis refuses writes.
+        WRITABLE = "writable", "#!lua", [];
+    }
+    "check" {
+        /// Checks whether the keys of a standing agree.
+        CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
+        /// Checks and repairs the keys of a standing.
+        MEND = "check", "#!lua", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
+        /// Checks whether the state of a derived series is readable.
+        CHECK_STATE = "check_state", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
+        /// Checks and repairs the state of a derived series.
+        MEND_STATE = "check_state", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
+        /// Checks whether the keys of a queue agree.
+        CHECK_QUEUE = "check_queue", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
+        /// Checks and repairs the keys of a queue.
+        MEND_QUEUE = "check_queue", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
+        /// Checks whether a standing is the sum of others.
+        CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
+        /// Checks and repairs a standing that is the sum of others.
+        MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
+        /// Checks whether keys are in their registry.
+        CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
+        /// Checks whether keys are in their registry, and adds missing ones.
+        MEND_KEYS = "check_keys", "#!lua", [];
+    }
+    "redis" {
+        /// Gives one instance the lease of some work.
+        LEASE = "lease", "#!lua flags=allow-oom", ["generation"];
+        /// Reads the format of data that belongs to no board, or sets it.
+        FORMAT = "format", "#!lua flags=allow-oom", [];
+        /// Registers and reads how far behind replicas may be.
+        STALENESS = "staleness", "#!lua flags=allow-oom", [];
+    }
 }
 
 /// The commands that the scripts call.
@@ -663,7 +696,9 @@ mod tests {
             if script.source.starts_with("#!lua flags=no-writes") {
                 continue;
             }
-            let own = std::fs::read_to_string(format!("scripts/{}.lua", script.name)).unwrap();
+            let own =
+                std::fs::read_to_string(format!("scripts/{}/{}.lua", script.room, script.name))
+                    .unwrap();
             let code = own.lines().filter(|line| !line.starts_with("--"));
             let code = code.collect::<Vec<_>>().join("\n");
             let is_called = |call: &str| {

@@ -7,7 +7,7 @@
 //!
 //! To add a kind of read: a file with its `View` here, a handler in `routes.rs`, a row in `api/table.rs`.
 //!
-//! Hidden members are left out in `scripts/read.lua`, not here. With `hidden=include` (scope `moderate`) a read sees and
+//! Hidden members are left out in `scripts/core/read/read.lua`, not here. With `hidden=include` (scope `moderate`) a read sees and
 //! marks them; then its edition no longer identifies its whole content.
 
 pub mod league_member;

@@ -21,11 +21,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::harness::program::Program;
 use crate::harness::random::Random;
-use crate::harness::redis::{self, Reply, eventually};
+use crate::harness::redis::{Reply, eventually};
 use crate::harness::replicated::Replicated;
 use crate::harness::sentinels::WatchedServers;
 use crate::harness::servers::RedisServers;
-use crate::harness::{Client, Instance, World, clock_at};
+use crate::harness::{Client, Instance, World, clock_at, redis};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 

@@ -3,15 +3,16 @@
 //! `cargo test --locked --test it quotas` runs those with `quotas` in their path; they look for a Redis server on the `PATH`
 //! (`PATH=$PWD/.tools:$PATH` after `make setup`).
 //!
+//! The folders are the rooms of `src/` (ARCHITECTURE.md). Besides them:
+//!
 //! - `harness/` makes a world for one test: Redis, a clock that the test sets, any number of instances behind real ports.
-//! - `model.rs` tests the law as a property, against a naive model that shares no code with the service; `seasons.rs` does so
+//! - `model/` tests the law as a property, against a naive model that shares no code with the service; `leagues/seasons/` does so
 //!   for leagues. At the end of each case the keys of each standing have to expire at one instant, `standings check` finds
-//!   nothing, and when the boards are deleted no key of them is left.
-//! - `scripts.rs` runs every script by itself. `http.rs` is the contract over HTTP. `openapi.rs` sends every example of the
-//!   document, and damaged ones, and compares each answer with its schema. `docs.rs` runs the sessions of README and docs as
-//!   they stand. `tidy.rs` checks what no compiler checks.
-//! - `kills.rs` and `faults.rs` kill the program and its Redis, move slots, fail over; `queues.rs` and `intake.rs` do so for
-//!   events that wait; `http/losses.rs` has Redis go back by its last second.
+//!   nothing, and when the boards are deleted no key of them is left. `flights.rs` replays real data.
+//! - `kills/` and `faults.rs` kill the program and its Redis, move slots, fail over.
+//! - `scripts.rs` runs every script by itself. `openapi/` sends every example of the document, and damaged ones, and compares each
+//!   answer with its schema. `docs.rs` runs the sessions of README and docs as they stand. `tidy/` checks what no compiler checks.
+//!
 //! - Random tests play few cases. `make soak` plays many, with one server and with clusters; `STANDINGS_TEST_DEPTH` and
 //!   `STANDINGS_TEST_SEED` say how many and which.
 //! - With `STANDINGS_TEST_CLUSTER` the worlds are clusters of three primaries, whose slots move during the whole property test.
@@ -23,36 +24,35 @@
     reason = "nothing is outside of a test binary, and a table of cases is long"
 )]
 
-mod barriers;
+mod access;
+mod audit;
+mod boards;
 mod check;
-mod closings;
-mod connections;
+mod console;
 mod docs;
+mod embed;
+mod events;
 mod faults;
 mod flights;
 mod harness;
-mod hidden;
 mod http;
-mod intake;
+mod keys;
 mod kills;
 #[path = "../kit/mod.rs"]
 mod kit;
-mod league_reads;
+mod leagues;
+mod live;
 mod model;
+mod moderation;
+mod moves;
 mod openapi;
-mod order;
-mod own_redis;
+mod periods;
+mod profiles;
 mod program;
-mod queues;
-mod records;
-mod redefined;
-mod replicas;
-mod results;
-mod rewards;
+mod queue;
+mod redis;
 mod scripts;
-mod seasons;
-mod seats;
 mod settings;
-mod streams;
+mod standings;
 mod tidy;
-mod turning;
+mod webhooks;

@@ -8,7 +8,7 @@
 //! - The result of each item is recorded separately (`faults.rs`). An item that fails is retried after growing pauses, and
 //!   `/readyz` and a metric show it. A server that does not answer is no fault of the item: the other items take their
 //!   turns, and then the run ends with that error. Nor is it one that another instance works on the item.
-//! - Either any number of instances may take a step at once, or the item has a lease (`lease.rs`, `scripts/lease.lua`). The
+//! - Either any number of instances may take a step at once, or the item has a lease (`lease.rs`, `scripts/redis/lease.lua`). The
 //!   lease says how far the last holder came, so any instance can go on from there; its number grows with each holder, so
 //!   late writes of an earlier one are refused.
 //! - Items that are not due cost nothing. Due items come either from a set in Redis (moves, deletions, begun changes), or

@@ -1,7 +1,7 @@
 //! Reads a board of several shards: merges the lists of the shards, fetching no more of them than needed.
 //!
 //! Each shard sorts its own members. The [`SortKey`]s of all shards together sort as one list would. So
-//! - the position of a mark is the sum of its positions in the shards, each found by counting (`scripts/read.lua`);
+//! - the position of a mark is the sum of its positions in the shards, each found by counting (`scripts/core/read/read.lua`);
 //! - a page asks each shard for its share of the page and a few more, and again if too few of its entries came;
 //! - a deep page finds its beginning in a few rounds, by selection from samples: every shard returns some entries, evenly
 //!   spread over the range in question. These bound the positions of all entries, and leave a smaller range.
@@ -569,7 +569,7 @@ mod tests {
         SortKey { score, member }
     }
 
-    /// Some positions of a list, evenly spread, as `scripts/read.lua` chooses them.
+    /// Some positions of a list, evenly spread, as `scripts/core/read/read.lua` chooses them.
     fn spread(list: &[SortKey], part: Part, count: u64) -> Spread {
         let listed = list.len() as u64;
         let (from, to) = (part.from, part.to.min(listed));

@@ -1,6 +1,6 @@
 //! Applies events of boards whose quotas are counted in other slots than their members: reserve, apply, settle.
 //!
-//! 1. What each event would take of the quotas is reserved where they are counted (`scripts/reserve.lua`). It is taken at
+//! 1. What each event would take of the quotas is reserved where they are counted (`scripts/core/write/reserve.lua`). It is taken at
 //!    once, and a note says how to give it back.
 //! 2. The event is applied in its member's shard, in one step as usual. Its record names the reservation.
 //! 3. If the event was applied, what was reserved is kept, otherwise given back.

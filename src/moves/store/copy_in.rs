@@ -1,4 +1,4 @@
-//! Copies data into a new shard (`scripts/copy_in.lua`).
+//! Copies data into a new shard (`scripts/moves/copy_in.lua`).
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

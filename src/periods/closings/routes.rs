@@ -27,7 +27,7 @@ pub async fn post(
     Path(PeriodPath { board, window, key }): Path<PeriodPath>,
 ) -> Result<Response, Problem> {
     let (board, choice) = (board_id(&board)?, choice(Some(&key), None)?);
-    let found = results::answers::close_period(&app.engine, &board, &window, &choice).await?;
+    let found = results::work::close_period(&app.engine, &board, &window, &choice).await?;
     Ok(match found {
         Some(found) => JsonResponse(ResultBody::new(&found)).into_response(),
         None => StatusCode::NO_CONTENT.into_response(),

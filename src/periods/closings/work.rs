@@ -353,7 +353,7 @@ impl Ending {
             return Ok(Self::Turning(Turnover::new(live, periods[0])));
         }
         for period in periods.iter().filter(|period| board.has_result(period)) {
-            results::work::record(engine, live, &(*period).into()).await?;
+            results::recording::record(engine, live, &(*period).into()).await?;
             board_notes::note(&engine.store, NotedFor::Outbox, board).await?;
         }
         let parts = periods.into_iter().flat_map(|period| {

@@ -114,7 +114,7 @@ pub async fn get(
         .for_entries(&caller.takers(), PARTS_HELD * PART_ENTRIES, includes)
         .await?;
     let cohort = params.cohort.as_deref();
-    let found = results::answers::period_to_export(&app.engine, &id, &window, &choice, cohort);
+    let found = results::work::period_to_export(&app.engine, &id, &window, &choice, cohort);
     let found = found.await?;
     let export = work::begin(&app.engine, found).await?;
     let (content_type, ending) = params.format.names();

@@ -7,9 +7,9 @@ use crate::domain::ids::BoardId;
 use crate::domain::problems::Problem;
 use crate::domain::state::PeriodState;
 use crate::periods::results;
-use crate::periods::results::answers::FoundResult;
+use crate::periods::results::recording::standing_of;
 use crate::periods::results::store::PeriodResult;
-use crate::periods::results::work::standing_of;
+use crate::periods::results::work::FoundResult;
 
 /// How many entries one read returns.
 pub const PART_ENTRIES: usize = 1_000;
@@ -57,7 +57,8 @@ pub async fn next_entries(engine: &Engine, export: &mut Export) -> Result<Vec<En
 pub async fn has_changed(engine: &Engine, export: &Export, id: &BoardId) -> Result<bool, Error> {
     let (live, found) = (engine.live_board(id).await?, &export.found);
     let section = found.period.target.standing.section();
-    if found.is_revising || results::work::moderated(engine, &live, &section).await? != found.basis
+    if found.is_revising
+        || results::recording::moderated(engine, &live, &section).await? != found.basis
     {
         return Ok(true);
     }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use sha2::digest::common::hazmat::{SerializableState, SerializedState};
 use sha2::{Digest, Sha256};
 
+use super::recording::{self, standing_of, window_of};
 use super::store::{self, Moderated, Noted, PeriodResult};
-use super::work::{self, standing_of, window_of};
 use crate::core::read::scroll::{Place, Scroll};
 use crate::core::read::store::standings::Entry;
 use crate::core::{Engine, Error, LiveBoard};
@@ -124,7 +124,7 @@ async fn make(
         if !is_end && !is_late && place.entries - noted < NOTED_ENTRIES {
             continue;
         }
-        if work::moderated(engine, live, wanted.section).await? != *wanted.basis {
+        if recording::moderated(engine, live, wanted.section).await? != *wanted.basis {
             // The entries may be from different revisions.
             return Ok(None);
         }

@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
+use super::recording::window_of;
 use super::store;
-use super::work::window_of;
 use crate::core::write::store::seats::{self, HISTORY_LINES_MAX};
 use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::ids::MemberId;

@@ -20,10 +20,10 @@
 //! - **Histories** (`histories.rs`): in a league, a hide is looked for in the sections of the member's seats; if the
 //!   history has lost its first lines, also in all earlier sections.
 
-pub mod answers;
 pub mod digests;
 pub(crate) mod histories;
 pub mod periods;
+pub mod recording;
 pub mod routes;
 pub mod store;
 pub mod work;

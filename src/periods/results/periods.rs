@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 
+use super::recording::winner_of;
 use super::store::{self, PeriodResult, Recorded, Winner};
-use super::work::winner_of;
 use crate::core::board::store::boards;
 use crate::core::read::merge::Merged;
 use crate::core::read::period::{Choice, Target, find_window};

@@ -8,8 +8,8 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::answers::{self, FoundResult};
 use super::periods::{self, Between, FoundPeriod};
+use super::work::{self, FoundResult};
 use crate::core::LiveBoard;
 use crate::core::read::period::Target;
 use crate::domain::include::Includes;
@@ -320,7 +320,7 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
     let taken = app.memory.for_read(&by, 1).await?;
-    let found = answers::read(&app.engine, &id, &window, &choice, cohort.as_deref());
+    let found = work::read(&app.engine, &id, &window, &choice, cohort.as_deref());
     let found = found.await?;
     let body = ResultBody::new(&found);
     answer(&app, &found.live, (&body, taken), &headers)

@@ -1,295 +1,205 @@
-//! Records the results of final periods: a last read of each standing, kept permanently.
+//! Reads the results of periods, and closes a period before its wait is over.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::FutureExt;
-use serde_json::json;
-
-use super::store::{self, Moderated, PeriodResult, Winner};
-use crate::core::hide::store::erasures;
-use crate::core::read::merge::Merged;
-use crate::core::read::reader::Reader;
-use crate::core::read::store::standings::{Page, Selection};
-use crate::core::write::store::seats::HISTORY_LINES_MAX;
+use super::periods::{
+    FoundPeriod, find_league_period, find_period, has_cohorts, has_data, unit_of,
+};
+use super::store::{self, Moderated};
+use super::{digests, recording};
+use crate::core::jobs::clock::trusted_now;
+use crate::core::read::period::{Choice, Target};
 use crate::core::{Engine, Error, LiveBoard, Outdated};
-use crate::domain::board::Board;
-use crate::domain::ids::{MemberId, shown_member};
-use crate::domain::league::Section;
-use crate::domain::message::{Message, MessageKind};
-use crate::domain::series::{Standing, Track};
+use crate::domain::ids::BoardId;
+use crate::domain::problems::{NOT_FINALIZED, PERIOD_NOT_FOUND, Problem};
+use crate::domain::series::Track;
 use crate::domain::state::PeriodState;
-use crate::domain::window::Window;
-use crate::periods::rewards::work::Handing;
-use crate::periods::turnover::turning;
-use crate::periods::{revisions, rewards};
-use crate::redis::Freshness;
-use crate::runtime::join::try_join_all;
+use crate::periods::{closings, revisions, turnover};
+use crate::redis::StoreError;
 
-/// How many results one call reads.
-const RESULTS_AT_ONCE: usize = 100;
-
-/// The standing of a section that has results.
-pub(crate) fn standing_of(board: &Board, section: &Section) -> Standing {
-    Standing::of(board.series(window_of(section), Track::Shown), *section)
+/// A period, with the digest and revision state of its result.
+#[derive(Clone, Debug)]
+pub struct FoundResult {
+    /// The board.
+    pub live: Arc<LiveBoard>,
+    /// The period.
+    pub period: FoundPeriod,
+    /// Whether some hides are not included yet.
+    pub is_revising: bool,
+    /// The digest of its result; `None` while it is being made, or if it can't be made any more.
+    pub digest: Option<String>,
+    /// The shards' counters of hides and erasures before the result was revised, by tag. The result includes them all
+    /// unless `is_revising`.
+    pub(crate) basis: BTreeMap<String, Moderated>,
 }
 
-/// The window of a section.
-pub(crate) fn window_of(section: &Section) -> Window {
-    Window::Period(section.period.unit)
-}
-
-/// Records the result of a final section of a unit among the board's windows, unless there is one. Its message is then in
-/// the outbox. The caller notes the outbox even if another instance recorded the result, since that one may have crashed
-/// before noting it.
+/// A period of a window, or one cohort of it, with its digest if it is final.
 ///
 /// # Errors
 ///
-/// `Error::busy` if the barrier of a shard is not raised yet, or if hides keep interfering.
-pub(crate) async fn record(
+/// As [`period_to_export`].
+pub async fn read(
     engine: &Engine,
-    live: &LiveBoard,
-    section: &Section,
-) -> Result<(), Error> {
+    id: &BoardId,
+    window: &str,
+    choice: &Choice,
+    cohort: Option<&str>,
+) -> Result<FoundResult, Error> {
+    if cohort.is_none()
+        && let Some(found) = league_period(engine, id, window, choice).await?
+    {
+        return Ok(found);
+    }
+    let mut found = period_to_export(engine, id, window, choice, cohort).await?;
+    if let Some(result) = found.period.result.as_ref().filter(|_| !found.is_revising) {
+        let section = &found.period.target.standing.section();
+        let (engine, live) = (engine, &found.live);
+        found.digest = digests::of_result(engine, live, section, result, &found.basis).await?;
+    }
+    Ok(found)
+}
+
+/// Makes an ended period final, and every period of the board that ends no later. Returns its result; `None` if it has no
+/// data.
+pub async fn close_period(
+    engine: &Engine,
+    id: &BoardId,
+    window: &str,
+    choice: &Choice,
+) -> Result<Option<FoundResult>, Error> {
+    let now = trusted_now(engine).await?;
+    let live = engine.live_board(id).await?;
+    unit_of(&live, window)?;
+    let target = Target::find(&live, window, Track::Shown, choice, now)?;
+    // The copy in memory may be outdated.
+    let board = engine.board(id).await?;
+    let end = board.end_of(&target.standing.period);
+    let Some(end) = end.filter(|end| *end <= now) else {
+        return Err(Problem::period_running(id, &target.name(), end).into());
+    };
+    if !board.closes(end) {
+        let detail = match board.finalize_since {
+            None => format!("board {id} has no `finalize`"),
+            Some(since) => format!("the period had ended when `finalize` was set, at {since}"),
+        };
+        return Err(Problem::new(NOT_FINALIZED, detail).into());
+    }
+    closings::work::close_until(engine, id, end).await?;
+    let closed = Choice::Key(target.key);
+    match read(engine, id, window, &closed, None).await {
+        Err(error) if error.is(PERIOD_NOT_FOUND) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// A whole period of a league; `None` on other boards.
+async fn league_period(
+    engine: &Engine,
+    id: &BoardId,
+    window: &str,
+    choice: &Choice,
+) -> Result<Option<FoundResult>, Error> {
     engine
-        .with_board(&live.board.id, async |live| {
-            let (board, key) = (&live.board, live.board.section_key(section));
-            let known = store::read(&engine.store, board, window_of(section), &key).await?;
-            if known.is_some() {
-                return Ok(());
+        .with_board(id, async |live| {
+            if !live.board.is_league() {
+                return Ok(None);
             }
-            let mut handing = rewards::work::begin_handing(engine, &live, section).await?;
-            let recorded = record_first(engine, &live, section, &mut handing).await;
-            handing.give_back().await?;
-            recorded
+            unit_of(&live, window)?;
+            let now = engine.clock.now();
+            let target = Target::find(&live, window, Track::Shown, choice, now)?;
+            if !has_cohorts(engine, &live, &target).await? {
+                return Err(Problem::period_not_found(id, &target.name()).into());
+            }
+            let period = find_league_period(engine, &live, target).await?;
+            Ok(Some(FoundResult {
+                live,
+                period,
+                is_revising: false,
+                basis: BTreeMap::new(),
+                digest: None,
+            }))
         })
         .await
 }
 
-/// Records the first result of a final section, unless there is one.
-async fn record_first(
+/// A period of a window, or one cohort of it in a league. A final result includes all hides acknowledged before the call,
+/// as far as time allows.
+///
+/// # Errors
+///
+/// [`Problem::period_not_found`], or [`Problem::cohort_not_found`], if it has neither data nor a result;
+/// [`Problem::cohort_required`] if the board is a league and no cohort is named.
+pub async fn period_to_export(
     engine: &Engine,
-    live: &LiveBoard,
-    section: &Section,
-    handing: &mut Handing,
-) -> Result<(), Error> {
-    let (board, window) = (&live.board, window_of(section));
-    let key = board.section_key(section);
-    let forgetting = store::forgetting(&engine.store, board).await?;
-    // The previous holder of the right to hand out may have recorded it.
-    if store::read(&engine.store, board, window, &key)
-        .await?
-        .is_some()
-    {
-        return Ok(());
-    }
-    let result = make(engine, live, section, 1, handing).await?;
-    let messages = [message_of(board, section, &result, None)];
-    let results = (None, &result);
-    let recorded = store::record(
-        &engine.store,
-        board,
-        (window, &key),
-        results,
-        &messages,
-        Some(&forgetting),
-    );
-    Ok(recorded.await?)
-}
-
-/// Makes the result of a final section, and hands out its rewards.
-pub(crate) async fn make(
-    engine: &Engine,
-    live: &LiveBoard,
-    section: &Section,
-    revision: u64,
-    handing: &mut Handing,
-) -> Result<PeriodResult, Error> {
-    let (board, period) = (&live.board, &section.period);
-    let before = moderated(engine, live, section).await?;
-    if section.cohort.is_none() {
-        // A member that is being erased briefly disappears, and its line comes back. A later erasure changes the counters.
-        // (Of a cohort only one shard is read, and reads of a final standing wait for that.)
-        engine.forget_all(&board.id).await?;
-    }
-    let reader = Reader::new(engine, live, Freshness::Current);
-    let first = Selection::Behind(0);
-    let list = Merged::new(&reader, standing_of(board, section));
-    let page = list.page(first, 1, None).boxed().await?;
-    let now = engine.clock.now();
-    if board.state_of(period, reader.seen(), now) != Some(PeriodState::Final) {
-        return Err(Error::busy());
-    }
-    let rewards = rewards::work::hand_out(engine, live, section, revision, handing).await?;
-    if moderated(engine, live, section).await? != before {
-        return Err(Error::Again(Outdated::Read));
-    }
-    handing.position.clear();
-    let terms = board.terms_of(period);
-    let hides = before.iter();
-    Ok(PeriodResult {
-        starts_at: period.start(),
-        ends_at: board.end_of(period),
-        final_at: now,
-        total: page.total,
-        winner: winner_of(&page),
-        revision,
-        rewards,
-        definition: terms.map_or(board.revision, |terms| terms.revision),
-        hides: hides.map(|(tag, of)| (tag.clone(), of.hides)).collect(),
-        walked: before,
-        league: turning::summary_of(engine, live, section).await?,
-    })
-}
-
-/// Removes the name of an erased member from the results of a board and their revisions, if they may have it. Callers that
-/// read the name earlier can't record it any more.
-pub(crate) async fn forget_member(
-    engine: &Engine,
-    live: &LiveBoard,
-    member: &MemberId,
-) -> Result<(), Error> {
-    let board = &live.board;
-    if !board.closes_periods() {
-        return Ok(());
-    }
-    store::begin_forgetting(&engine.store, board).await?;
-    forget_wins(engine, live, member).await?;
-    for window in &board.definition.windows {
-        revisions::store::forget_member(&engine.store, board, *window, member).await?;
-    }
-    Ok(())
-}
-
-/// Removes the id of an erased member from the results that it won.
-async fn forget_wins(engine: &Engine, live: &LiveBoard, member: &MemberId) -> Result<(), Error> {
-    let board = &live.board;
-    if let Some(names) = cohorts_left(engine, live, member).await? {
-        for names in names.chunks(RESULTS_AT_ONCE) {
-            let window = board.definition.windows[0];
-            forget_winners(engine, board, window, names, member).await?;
-        }
-        return Ok(());
-    }
-    for window in &board.definition.windows {
-        let mut before = None;
-        loop {
-            let between = (None, before.as_deref());
-            let keys =
-                store::final_periods(&engine.store, board, *window, between, RESULTS_AT_ONCE);
-            let keys = keys.await?;
-            forget_winners(engine, board, *window, &keys, member).await?;
-            before = keys.into_iter().nth(RESULTS_AT_ONCE - 1);
-            if before.is_none() {
-                break;
+    id: &BoardId,
+    window: &str,
+    choice: &Choice,
+    cohort: Option<&str>,
+) -> Result<FoundResult, Error> {
+    let is_finished = AtomicBool::new(false);
+    engine
+        .with_board(id, async |live| {
+            let (named, unit) = unit_of(&live, window)?;
+            let now = engine.clock.now();
+            let target = Target::find(&live, window, Track::Shown, choice, now)?;
+            let target = target.in_cohort(&live.board, cohort)?;
+            let section = target.standing.section();
+            let name = live.board.section_key(&section);
+            let recorded = store::read(&engine.store, &live.board, named, &name).await?;
+            let found = find_period(engine, &live, target, recorded).await?;
+            if found.result.is_none() && !has_data(engine, &live, unit, &found).await? {
+                if let Some(cohort) = cohort {
+                    return Err(found.target.cohort_not_found(&live.board, cohort));
+                }
+                return Err(Problem::period_not_found(id, &found.target.name()).into());
             }
-        }
-    }
-    Ok(())
-}
-
-/// The names of all cohorts of a league in which an erased member had a seat; `None` if not all are known.
-async fn cohorts_left(
-    engine: &Engine,
-    live: &LiveBoard,
-    member: &MemberId,
-) -> Result<Option<Vec<String>>, Error> {
-    if !live.board.is_league() {
-        return Ok(None);
-    }
-    let home = &live.shard_of(member).shard;
-    let seats = erasures::seats_left(&engine.store, home, member).await?;
-    // A longer history has lost its first lines.
-    let is_all = seats.len() < HISTORY_LINES_MAX;
-    let sections = seats
-        .into_iter()
-        .map(|(start, cohort)| live.cohort_at(start, cohort));
-    let names = sections.map(|section| live.board.section_key(&section));
-    Ok(is_all.then(|| names.collect()))
-}
-
-async fn forget_winners(
-    engine: &Engine,
-    board: &Board,
-    window: Window,
-    names: &[String],
-    member: &MemberId,
-) -> Result<(), Error> {
-    let recorded = store::read_many(&engine.store, board, window, names).await?;
-    for (name, recorded) in names.iter().zip(recorded) {
-        let Some(recorded) = recorded else { continue };
-        let mut result = recorded.result.clone();
-        match &mut result.winner {
-            Some(winner) if winner.member.as_deref() == Some(member.as_str()) => {
-                winner.member = None;
+            let lacks_result = found.state == Some(PeriodState::Final) && found.result.is_none();
+            if lacks_result && !is_finished.load(Ordering::Relaxed) {
+                // A missing result never comes: the period ended before `finalize` was set.
+                let finished = match section.cohort {
+                    Some(_) => turnover::work::finish_cohort(engine, &live, section).await?,
+                    None => closings::work::finish(engine, id).await?,
+                };
+                is_finished.store(finished, Ordering::Relaxed);
+                return Err(Error::Again(Outdated::Read));
             }
-            _ => continue,
-        }
-        let results = (Some(&recorded), &result);
-        store::record(&engine.store, board, (window, name), results, &[], None).await?;
-    }
-    Ok(())
+            revised(engine, live, found).await
+        })
+        .await
 }
 
-/// The counters of hides and erasures of the shards that a section depends on, by tag.
-pub(crate) async fn moderated(
+/// A period whose result includes all hides, or is marked as revising.
+async fn revised(
     engine: &Engine,
-    live: &LiveBoard,
-    section: &Section,
-) -> Result<BTreeMap<String, Moderated>, Error> {
-    let of_shards = live.shards_moderating(*section).map(async |shard| {
-        let moderated = store::moderated(&engine.store, &shard.shard).await?;
-        Ok::<_, Error>((shard.shard.tag().to_owned(), moderated))
-    });
-    Ok(try_join_all(of_shards).await?.into_iter().collect())
-}
-
-/// The first entry of a list.
-pub(crate) fn winner_of(page: &Page) -> Option<Winner> {
-    let first = page.entries.first()?;
-    Some(Winner {
-        member: shown_member(&*first.member).map(ToOwned::to_owned),
-        score: first.score,
-        reached_at: first.reached_at,
+    live: Arc<LiveBoard>,
+    mut period: FoundPeriod,
+) -> Result<FoundResult, Error> {
+    let (mut basis, mut is_revising) = (BTreeMap::new(), false);
+    if period.result.is_some() {
+        // The winner may have been erased.
+        engine.forget_all(&live.board.id).await?;
+        let section = period.target.standing.section();
+        basis = recording::moderated(engine, &live, &section).await?;
+        is_revising = match revisions::work::revise(engine, &live.board.id).await {
+            Ok(_) => false,
+            // The job continues.
+            Err(
+                Error::Busy(_) | Error::Store(StoreError::Unavailable(_) | StoreError::Full(_)),
+            ) => true,
+            Err(error) => return Err(error),
+        };
+        let name = live.board.section_key(&period.target.standing.section());
+        let window = period.target.window;
+        let recorded = store::read(&engine.store, &live.board, window, &name);
+        period.take_over(recorded.await?);
+    }
+    Ok(FoundResult {
+        live,
+        is_revising,
+        period,
+        digest: None,
+        basis,
     })
-}
-
-/// The webhook message of a final section. `cohorts`: for a whole period of a league, how many cohorts it has; the members
-/// are in their messages.
-pub(crate) fn message_of(
-    board: &Board,
-    section: &Section,
-    result: &PeriodResult,
-    cohorts: Option<u64>,
-) -> Message {
-    let (window, name) = (window_of(section), board.section_key(section));
-    let occasion = format!("{window}:{name}:{}", result.revision);
-    let key = board.calendar.key(&section.period);
-    let of_kind = |kind, data| Message::new(kind, board, &occasion, result.final_at, &data);
-    if let (Some(cohort), Some(summary)) = (section.cohort, &result.league) {
-        let league = board.league_of(&section.period);
-        let league = league.expect("invariant: a board with cohorts is a league");
-        let data = json!({
-            "window": window.to_string(),
-            "key": key,
-            "cohort": league.cohort_name(cohort),
-            "tier": league.tier(cohort.tier).name,
-            "counted": summary.counted,
-            "promoted": summary.promoted,
-            "demoted": summary.demoted,
-            "revision": result.revision,
-        });
-        return of_kind(MessageKind::LeagueTurned, data);
-    }
-    let mut data = json!({
-        "window": window.to_string(),
-        "key": key,
-        "revision": result.revision,
-        "starts_at": result.starts_at,
-        "ends_at": result.ends_at,
-        "total": cohorts.is_none().then_some(result.total),
-    });
-    if let Some(cohorts) = cohorts {
-        data["cohorts"] = cohorts.into();
-    }
-    of_kind(MessageKind::PeriodFinal, data)
 }

@@ -30,11 +30,11 @@ use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::periods::results::recording::{standing_of, window_of};
 use crate::periods::results::store::{Forgetting, PeriodResult};
-use crate::periods::results::work::{standing_of, window_of};
 use crate::periods::results::{self, histories};
 use crate::periods::rewards;
-use crate::periods::rewards::work::Handing;
+use crate::periods::rewards::walk::Handing;
 use crate::redis::Freshness;
 use crate::runtime::join::{join_all, try_join_all};
 use crate::webhooks::outbox;
@@ -339,7 +339,7 @@ async fn revise_sections(
     let places = join_all(places).await;
     for (section, mark) in sections.into_iter().zip(places) {
         if mark?.is_some() {
-            let mut handing = rewards::work::begin_handing(engine, live, section).await?;
+            let mut handing = rewards::walk::begin_handing(engine, live, section).await?;
             let revised = revise_section(engine, live, section, cause, &mut handing);
             let revised = revised.await;
             handing.give_back().await?;
@@ -382,8 +382,8 @@ async fn revise_section(
     let mut result = seen.result.clone();
     result.revision += 1;
     // Hides came after the walk. A revision that includes more hides than it covers leaves nothing for the next ones to do.
-    if results::work::moderated(engine, live, section).await? != result.walked {
-        let made = results::work::make(engine, live, section, result.revision, handing);
+    if results::recording::moderated(engine, live, section).await? != result.walked {
+        let made = results::recording::make(engine, live, section, result.revision, handing);
         let made = made.await?;
         result = PeriodResult {
             total: made.total,

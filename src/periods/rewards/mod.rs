@@ -1,6 +1,6 @@
 //! Rewards in final sections: hands them out, revokes them, lists them, and lets callers claim each once.
 //!
-//! `domain/reward.rs` decides who wins, entry by entry from the top of a standing. A *walk* (`work.rs`) goes along a final
+//! `domain/reward.rs` decides who wins, entry by entry from the top of a standing. A *walk* (`walk.rs`) goes along a final
 //! standing, stores each member's rewards as a line in the member's shard (`lib/rewards.lua`), and revokes rewards that it
 //! did not meet.
 //!
@@ -11,7 +11,7 @@
 //!
 //! To add a field of a rule, see ARCHITECTURE.md.
 
-pub mod answers;
 pub mod routes;
 pub mod store;
+pub mod walk;
 pub mod work;

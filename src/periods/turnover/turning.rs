@@ -25,7 +25,7 @@ use crate::domain::league::player::Turned;
 use crate::domain::league::{COHORT_SIZES, Section};
 use crate::domain::state::PeriodState;
 use crate::domain::time::{Span, Timestamp};
-use crate::periods::results::work::standing_of;
+use crate::periods::results::recording::standing_of;
 use crate::periods::{barriers, results};
 use crate::redis::Freshness;
 use crate::runtime::join::try_join_all;

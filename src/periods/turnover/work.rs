@@ -16,8 +16,8 @@ use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::league::Section;
 use crate::domain::period::Period;
 use crate::periods::closings::store::Keys;
+use crate::periods::results::recording::{message_of, window_of};
 use crate::periods::results::store::PeriodResult;
-use crate::periods::results::work::{message_of, window_of};
 use crate::periods::{closings, results};
 use crate::runtime::join::try_join_all;
 
@@ -111,7 +111,7 @@ pub(crate) async fn turn_over(
     }
     let recorded = of_shards.into_values().map(async |sections| {
         for section in sections {
-            results::work::record(engine, live, &section).await?;
+            results::recording::record(engine, live, &section).await?;
         }
         Ok::<_, Error>(())
     });

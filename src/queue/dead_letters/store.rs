@@ -1,4 +1,4 @@
-//! Dead letters: queued events that could not be applied. `scripts/end_queued.lua` creates them; here they are read,
+//! Dead letters: queued events that could not be applied. `scripts/queue/end_queued.lua` creates them; here they are read,
 //! replayed and discarded.
 
 use std::fmt;

@@ -2,7 +2,7 @@
 //!
 //! The index is in another slot than the queues, and is exact without any assumption about time. A queue has an *epoch*,
 //! and its state says whether it is *indexed*. A queue is listed in the index before it gets its first event, and removed
-//! only if nothing was put in meanwhile (`scripts/put.lua`):
+//! only if nothing was put in meanwhile (`scripts/queue/put.lua`):
 //!
 //! ```text
 //! putter                         shard                         index                     worker

@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::players::{NOW_S, hs256, token_with};
+use crate::access::players::{NOW_S, hs256, token_with};
 use crate::harness::redis::eventually;
 use crate::harness::{Client, Instance, PATIENT, RedisServer, clock_at};
 

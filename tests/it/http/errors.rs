@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use standings::api::table::routes;
 
-use super::access;
+use crate::access;
 use crate::harness::{Client, World};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
@@ -594,7 +594,7 @@ async fn an_open_service_serves_its_own_machine_only() {
     // Reads: under a foreign name a page would read them as its own. Of another origin it can't, unless CORS lets it.
     let query = json!({"queries": [{"type": "page", "board": "b", "window": "day"}]});
     for route in routes() {
-        let request = access::request(client, &route, "b");
+        let request = access::routes::request(client, &route, "b");
         let answer = Client::send(request.header("host", "evil.example")).await;
         if route.access.scope.is_some() {
             answer.expect_problem(403, "foreign-origin");

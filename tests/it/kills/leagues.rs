@@ -12,8 +12,8 @@ use super::{Home, RETRY_INTERVAL, SENDERS, send_amid_kills};
 use crate::harness::Client;
 use crate::harness::program::Program;
 use crate::harness::random::Random;
+use crate::leagues::seasons::naive::{Model, Seat, Settings, Tier};
 use crate::model::answers::time_text;
-use crate::seasons::naive::{Model, Seat, Settings, Tier};
 
 /// Members join a league while the service, its Redis server, or both are killed, and join again until they are answered.
 #[tokio::test(flavor = "multi_thread")]

@@ -22,7 +22,7 @@ use crate::runtime::join::try_join_all;
 
 pub use super::definitions::{StoredBoard, Unreadable};
 
-/// The instant from which stamps count microseconds (`scripts/begin.lua`), in milliseconds since the epoch.
+/// The instant from which stamps count microseconds (`scripts/core/board/begin.lua`), in milliseconds since the epoch.
 const STAMPS_BEGIN_MS: i64 = 1_767_225_600_000;
 /// How many ids one call reads when all are wanted.
 const LISTED_MAX: usize = 1_000;

@@ -1,4 +1,4 @@
-//! Reservations of quotas that are counted in other slots than the members; `scripts/reserve.lua` explains the steps.
+//! Reservations of quotas that are counted in other slots than the members; `scripts/core/write/reserve.lua` explains the steps.
 
 use std::fmt::{self, Write};
 use std::hash::{BuildHasher, RandomState};

@@ -294,7 +294,7 @@ pub(super) async fn close_periods(
         let engine = &world.instances[place % world.instances.len()].engine;
         if let Some((id, window, key)) = &closed.asked {
             let (id, key) = (BoardId::parse(id).unwrap(), Choice::Key(key.clone()));
-            let closed = Box::pin(periods::results::answers::close_period(
+            let closed = Box::pin(periods::results::work::close_period(
                 engine, &id, window, &key,
             ))
             .await;

@@ -1,0 +1,7 @@
+//! Boards: their definitions, how they change and end, and what a damaged one does to others.
+
+mod damage;
+mod definitions;
+mod deletion;
+mod expiry;
+mod redefined;

@@ -1,0 +1,7 @@
+//! Members who are hidden, brought back or erased.
+
+mod erasures;
+mod final_lines;
+mod hidden;
+mod hides;
+mod reads;

@@ -1,0 +1,5 @@
+//! Periods that end: closings, results, rewards.
+
+mod closings;
+mod results;
+mod rewards;

@@ -1,0 +1,5 @@
+//! Reads of standings: pages, members and subsets, of now and of the past.
+
+mod past;
+mod reads;
+mod revisions;
