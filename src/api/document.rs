@@ -296,26 +296,23 @@ fn add_templates(document: &mut OpenApi) {
     let body = put.and_then(|put| in_place(put.request_body.as_mut()?));
     let contents = body.map(|body| body.content.values_mut());
     for content in contents.into_iter().flatten().filter_map(in_place) {
-        let example = |name: &str, about: &str, value| {
+        let example = |name: &str, about: &str, value: Value| {
             let example = ExampleBuilder::new().summary(name).description(about);
-            RefOr::T(example.value(value).build())
+            RefOr::T(example.value(Some(value)).build())
         };
-        let own = content.example.take();
-        let own = own.map(|own| {
-            example(
+        if let Some(own) = content.example.take() {
+            let own = example(
                 "Days, weeks and rewards",
                 "The board of the other examples.",
                 own,
-            )
-        });
-        content
-            .examples
-            .extend(own.map(|own| ("all-kinds".to_owned(), own)));
-        content.examples.extend(TEMPLATES.iter().map(|template| {
+            );
+            content.examples.insert("all-kinds".to_owned(), own);
+        }
+        for template in &TEMPLATES {
             let fields = serde_json::from_str(template.fields).expect("invariant: it is JSON");
-            let shown = example(template.name, template.about, Some(fields));
-            (template.id.to_owned(), shown)
-        }));
+            let shown = example(template.name, template.about, fields);
+            content.examples.insert(template.id.to_owned(), shown);
+        }
     }
 }
 

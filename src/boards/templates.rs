@@ -51,16 +51,16 @@ pub const TEMPLATES: [Template; 4] = [
 ];
 
 impl Template {
-    /// The template of this name.
-    pub fn named(id: &str) -> Option<&'static Self> {
-        TEMPLATES.iter().find(|template| template.id == id)
-    }
-
     /// The whole definition, with the defaults of a new board.
     pub fn definition(&self) -> Definition {
         let fields: Fields = serde_json::from_str(self.fields).expect("invariant: it is JSON");
         new_board(fields)
     }
+}
+
+/// The template with this id.
+pub fn named(id: &str) -> Option<&'static Template> {
+    TEMPLATES.iter().find(|template| template.id == id)
 }
 
 /// The definition of a new board with these fields, which are valid.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::{Answer, Form, Frame, Query, Viewer, html, parsed, refused, to, v1, v1_with};
 use crate::boards::draft::Fields;
 use crate::boards::routes::BoardPreview;
-use crate::boards::templates::{TEMPLATES, Template, new_board};
+use crate::boards::templates::{self, TEMPLATES, new_board};
 use crate::domain::access::Scope;
 use crate::domain::board::{Definition, FieldError};
 use crate::http::packed;
@@ -191,7 +191,7 @@ pub(super) async fn show(viewer: Viewer, Query(params): Query<Params>) -> Answer
     let Params { board, template } = params;
     let (etag, definition) = if board.is_empty() {
         viewer.require_anywhere(Scope::Configure)?;
-        let template = Template::named(&template).map(Template::definition);
+        let template = templates::named(&template).map(templates::Template::definition);
         (None, json!(template.unwrap_or_else(defaults)))
     } else {
         let defined_at = v1(&["boards", &board]);

@@ -497,7 +497,7 @@ async fn a_patch_changes_what_it_names_and_what_is_read_can_be_sent_back() {
     expected["score_max"] = Value::Null;
     expected["retention"] = json!({"day": "7d", "hour": "1d"});
     assert_eq!(patched, expected);
-    let patch = json!({"windows": null});
+    let patch = json!({"windows": []});
     let refused = client.patch("/v1/boards/b", patch).await;
     refused.expect_problem(422, "validation-failed");
     let other = json!({"board": "c"});

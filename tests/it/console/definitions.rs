@@ -25,8 +25,8 @@ async fn a_board_is_defined_and_changed_once_one_has_seen_what_would_happen() {
     {
         let link = format!("href=\"/console/define?template={id}\"");
         assert!(form.contains(&link), "{id}: {form}");
-        let filled = browser.get(&format!("/console/define?template={id}"));
-        let filled = filled.await.expect(200);
+        let path = format!("/console/define?template={id}");
+        let filled = browser.get(&path).await.expect(200);
         let fields: Value = serde_json::from_str(fields).unwrap();
         let title = format!("value=\"{}\"", fields["title"].as_str().unwrap());
         let made = admin.put(&format!("/v1/boards/{id}"), fields).await;

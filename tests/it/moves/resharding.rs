@@ -372,7 +372,7 @@ async fn a_move_that_begins_while_the_job_forgets_the_last_one_is_made() {
             .await
             .unwrap();
         let mut due = Moves.due(engine).await.unwrap();
-        let step = async || drop(Moves.step(engine, &mut due[0]).await.unwrap());
+        let mut step = async || drop(Moves.step(engine, &mut due[0]).await.unwrap());
         let spread = world.client().spread("b", shards);
         let is_between = interrupt(step(), waits, async { drop(spread.await) }).await;
         engine.run(&Moves).await.unwrap();
