@@ -297,19 +297,6 @@ fn what_is_kept_about_people_is_told_of_every_kind_of_data() {
     shared.all(|name| told_of(&page, name).is_some() || panic!("{name} has no row"));
 }
 
-#[test]
-fn the_programs_on_the_page_of_clients_are_those_that_run_in_ci() {
-    let page = read("docs/clients.md");
-    for (language, file) in [
-        ("ts", "tests/clients/typescript/session.ts"),
-        ("python", "tests/clients/python/session.py"),
-    ] {
-        let blocks = blocks(&page);
-        let mut shown = blocks.iter().filter(|block| block.language == language);
-        assert_eq!(shown.next().unwrap().text, read(file), "docs/clients.md");
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_table_of_metrics_is_complete() {
     let folder = TempDir::new().unwrap();
