@@ -12,6 +12,7 @@ use axum::http::Method;
 use indexmap::IndexMap;
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::openapi::example::ExampleBuilder;
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
@@ -21,6 +22,7 @@ use utoipa::{OpenApi as _, PartialSchema};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::table::{self, Route};
+use crate::boards::templates::TEMPLATES;
 use crate::domain::ids::BoardId;
 use crate::http::observe;
 use crate::http::problem::ProblemBody;
@@ -286,6 +288,37 @@ fn add_examples(document: &mut OpenApi) {
     }
 }
 
+/// Adds the templates to the example of a definition, which then comes first: all other examples are of its board.
+fn add_templates(document: &mut OpenApi) {
+    let is_put = |operation: &Operation| operation.operation_id.as_deref() == Some("put_board");
+    let mut operations = operations(document).map(|(.., operation)| operation);
+    let put = operations.find(|operation| is_put(operation));
+    let body = put.and_then(|put| in_place(put.request_body.as_mut()?));
+    let contents = body.map(|body| body.content.values_mut());
+    for content in contents.into_iter().flatten().filter_map(in_place) {
+        let example = |name: &str, about: &str, value| {
+            let example = ExampleBuilder::new().summary(name).description(about);
+            RefOr::T(example.value(value).build())
+        };
+        let own = content.example.take();
+        let own = own.map(|own| {
+            example(
+                "Days, weeks and rewards",
+                "The board of the other examples.",
+                own,
+            )
+        });
+        content
+            .examples
+            .extend(own.map(|own| ("all-kinds".to_owned(), own)));
+        content.examples.extend(TEMPLATES.iter().map(|template| {
+            let fields = serde_json::from_str(template.fields).expect("invariant: it is JSON");
+            let shown = example(template.name, template.about, Some(fields));
+            (template.id.to_owned(), shown)
+        }));
+    }
+}
+
 /// The OpenAPI document.
 pub fn document() -> OpenApi {
     let described = table::router(OpenApiRouter::with_openapi(Document::openapi()), None);
@@ -297,6 +330,7 @@ pub fn document() -> OpenApi {
     add_problems(&mut document);
     schemas::settle(&mut document);
     add_examples(&mut document);
+    add_templates(&mut document);
     document
 }
 

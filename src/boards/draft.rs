@@ -19,7 +19,7 @@ pub struct Fields(BTreeMap<String, Box<RawValue>>);
 /// A definition or a change of one, from a request.
 #[derive(Clone, Debug)]
 pub enum Draft {
-    /// A whole definition. Missing fields get their defaults.
+    /// A whole definition. Missing fields get their defaults, but a board keeps its windows and its number of shards.
     Whole(Fields),
     /// A merge patch (RFC 7396). Missing fields are kept, and null gives the default.
     Patch(Fields),
@@ -30,8 +30,9 @@ pub enum Draft {
 impl Draft {
     /// The resulting definition of a board, which may have a `stored` one and has this many shards.
     ///
-    /// A definition never moves data: `shards` counts when the board is created, and is kept if missing later. A response
-    /// can be sent back: `board` is accepted if it is the board's id.
+    /// A definition never moves data: `shards` counts when the board is created, and is kept if missing later. So are
+    /// `windows`, since leaving them out must not delete any. A response can be sent back: `board` is accepted if it is
+    /// the board's id.
     ///
     /// # Errors
     ///
@@ -56,6 +57,10 @@ impl Draft {
         if !fields.contains_key("order") && update(&fields) == Some(Update::Min) {
             // The lowest score is the best: it has rank 1.
             fields.insert("order".into(), raw(&"asc"));
+        }
+        if let (Self::Whole(_), Some(stored)) = (self, stored) {
+            let windows = || raw(&stored.windows);
+            fields.entry("windows".into()).or_insert_with(windows);
         }
         let shards = match self {
             Self::Spread(shards) => Some(*shards),
@@ -185,8 +190,8 @@ mod tests {
             json!({"season": {"start": "2026-01-05T00:00:00Z", "length": "14d", "x": null}});
         let changed = patched(&stored, &season).unwrap();
         assert_eq!(changed["season"]["length"], "14d");
-        let nameless = patched(&stored, &json!({"windows": null})).unwrap_err();
-        assert_eq!(nameless.detail, "missing field `windows`");
+        let reset = patched(&stored, &json!({"windows": null}));
+        assert_eq!(reset, Ok(json!({"windows": ["all"]})));
         let unknown = patched(&stored, &json!({"retention": {"fortnight": "1d"}})).unwrap_err();
         assert!(unknown.pointer.starts_with("/retention"), "{unknown:?}");
     }
@@ -202,9 +207,14 @@ mod tests {
         );
         let desc = json!({"windows": windows, "update": "min", "order": "desc"});
         assert_eq!(order(desc), Order::Desc);
+        let least = whole(&json!({}), None).unwrap();
+        assert_eq!(json!(least.windows), json!(["all"]));
         let spread = whole(&json!({"windows": windows, "shards": 4}), None).unwrap();
-        let kept = whole(&json!({"windows": windows}), Some(&spread)).unwrap();
-        assert_eq!(kept.shards, 4);
+        let kept = whole(&json!({"title": "b"}), Some(&spread)).unwrap();
+        assert_eq!(
+            (json!(kept.windows), kept.shards, kept.title.as_str()),
+            (windows.clone(), 4, "b")
+        );
         let one = whole(&json!({"windows": windows, "shards": 1}), Some(&spread)).unwrap();
         assert_eq!(one.shards, 1);
     }

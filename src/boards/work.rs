@@ -9,8 +9,8 @@ use futures::stream::{self, StreamExt};
 use super::draft::Draft;
 use super::preview::{self, FieldChange};
 use crate::core::attempts::until_unchanged;
+use crate::core::board::store::board_notes::{self, NotedFor};
 use crate::core::board::store::boards::{self, Defined, StoredBoard};
-use crate::core::board::store::moving;
 use crate::core::{Engine, Error, Outdated};
 use crate::domain::board::{Board, Definition, FieldError};
 use crate::domain::ids::BoardId;
@@ -132,7 +132,7 @@ pub async fn define(
         }
         let board = Arc::new(board);
         if board.placement.next.is_some() {
-            moving::mark_moving(store, id, true).await?;
+            board_notes::note(store, NotedFor::Move, &board).await?;
         }
         let seen = change.seen().map(Arc::as_ref);
         let defined = boards::define(store, &board, seen, change.unused_since);
@@ -157,8 +157,8 @@ pub async fn define(
         return Ok((board, before));
     };
     if board.placement.next.is_some() {
-        // Marked again: another instance may have cleared the mark after seeing the board before this change.
-        moving::mark_moving(store, id, true).await?;
+        // Noted again: another instance may have removed the note after seeing the board before this change.
+        board_notes::note(store, NotedFor::Move, &board).await?;
     }
     let live = engine.with_batchers(board.clone());
     engine.hold(id, Some(&live), drops);

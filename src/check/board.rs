@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::store::{self, Head};
 use super::{Check, LOOK_AGAIN_AFTER, Place};
 use crate::core::ATTEMPTS_MAX;
-use crate::core::board::store::{boards, moving};
+use crate::core::board::store::board_notes::{self, NotedFor};
+use crate::core::board::store::boards;
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
@@ -95,7 +96,7 @@ impl Check<'_> {
     async fn check_moving(&mut self, board: &Board) -> Result<(), StoreError> {
         let id = &board.id;
         for attempt in 0..2 {
-            if moving::moving_boards(self.store).await?.contains(id) {
+            if board_notes::is_noted(self.store, NotedFor::Move, board).await? {
                 return Ok(());
             }
             if attempt == 0 {
@@ -106,7 +107,7 @@ impl Check<'_> {
             }
         }
         if self.mends {
-            moving::mark_moving(self.store, id, true).await?;
+            board_notes::note(self.store, NotedFor::Move, board).await?;
         }
         let detail = "it is to move to other shards, but is not noted for that";
         self.report

@@ -14,12 +14,11 @@ use thiserror::Error;
 
 use super::env_file::Variables;
 use super::{Cli, Command, KafkaArgs};
+use crate::domain::document::nearest;
 use crate::kafka::settings::ClientOptions;
 
 /// The prefix of the names of all settings.
 const PREFIX: &str = "STANDINGS_";
-/// How similar two names have to be, from 0 to 1, for one to be suggested for the other.
-const ALIKE_MIN: f64 = 0.7;
 
 /// Why the arguments and the settings can't be used.
 #[derive(Debug, Error)]
@@ -116,14 +115,10 @@ fn variable_of(arg: &Arg) -> Option<String> {
 }
 
 /// The known setting with the most similar name, if it may be meant.
-fn alike<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+fn alike<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
     let end = name.strip_prefix(PREFIX)?;
-    let alike = known.filter_map(|known| {
-        let likeness = strsim::jaro(known.strip_prefix(PREFIX)?, end);
-        (likeness >= ALIKE_MIN).then_some((likeness, known))
-    });
-    let nearest = alike.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    nearest.map(|(_, known)| known)
+    let known = known.filter_map(|known| known.strip_prefix(PREFIX));
+    Some(format!("{PREFIX}{}", nearest(end, known)?))
 }
 
 /// Makes an argument take its default from `.env`, if the environment has no value for it.

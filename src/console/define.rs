@@ -10,7 +10,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Form, Frame, Query, Viewer, html, parsed, refused, to, v1, v1_with};
+use crate::boards::draft::Fields;
 use crate::boards::routes::BoardPreview;
+use crate::boards::templates::{TEMPLATES, Template, new_board};
 use crate::domain::access::Scope;
 use crate::domain::board::{Definition, FieldError};
 use crate::http::packed;
@@ -176,18 +178,21 @@ impl DefinePage {
     }
 }
 
-/// Which board; none for a new one.
+/// Which board, or with which template a new one begins.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Params {
     board: String,
+    template: String,
 }
 
 /// The form.
-pub(super) async fn show(viewer: Viewer, Query(Params { board }): Query<Params>) -> Answer {
+pub(super) async fn show(viewer: Viewer, Query(params): Query<Params>) -> Answer {
+    let Params { board, template } = params;
     let (etag, definition) = if board.is_empty() {
         viewer.require_anywhere(Scope::Configure)?;
-        (None, defaults())
+        let template = Template::named(&template).map(Template::definition);
+        (None, json!(template.unwrap_or_else(defaults)))
     } else {
         let defined_at = v1(&["boards", &board]);
         let found = viewer.respond(Method::GET, &defined_at, &[], None).await?;
@@ -204,11 +209,9 @@ pub(super) async fn show(viewer: Viewer, Query(Params { board }): Query<Params>)
     html(&DefinePage::new(&viewer, form))
 }
 
-/// The definition of a board with as few settings as possible.
-fn defaults() -> Value {
-    let least = json!({"windows": ["day", "week", "all"]});
-    let definition = serde_json::from_value::<Definition>(least);
-    definition.map_or(Value::Null, |definition| json!(definition))
+/// The definition of a new board without any setting.
+fn defaults() -> Definition {
+    new_board(Fields::default())
 }
 
 /// Shows what the change would do, or makes it.
@@ -263,7 +266,7 @@ mod tests {
 
     #[test]
     fn every_setting_comes_back_from_the_form_as_it_was() {
-        let defaults = defaults();
+        let defaults = json!(defaults());
         assert_eq!(settings().count(), defaults.as_object().unwrap().len());
         let values = serde_json::json!({
             "title": "Votes", "tags": ["a, b", "c"], "public": true, "decimals": 2, "score_max": 9.25,

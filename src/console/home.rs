@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Redirect};
 
 use super::service::VERSION;
 use super::{Answer, Frame, Visitor, html};
+use crate::boards::templates::TEMPLATES;
 use crate::http::problem::Problem;
 use crate::operations::health::Ready;
 use crate::periods::summary::routes::SummaryBody;

@@ -14,6 +14,34 @@ pub enum DocumentError {
     Unexpected(FieldError),
 }
 
+/// Begins the list of the names that would be right.
+pub const KNOWN: &str = " Known fields: ";
+/// How alike two names must be for one to be meant by the other (Jaro–Winkler).
+const ALIKE_MIN: f64 = 0.8;
+
+/// The name most like this one, if it may be meant.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let alike = known.map(|known| (strsim::jaro_winkler(known, name), known));
+    let alike = alike.filter(|(likeness, _)| *likeness >= ALIKE_MIN);
+    let nearest = alike.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    nearest.map(|(_, known)| known)
+}
+
+/// What serde says of an error. Of an unknown field it says which is meant, and lists those that are known behind [`KNOWN`].
+pub fn reason(message: &str) -> String {
+    let unknown = message.strip_prefix("unknown field `");
+    let Some((name, known)) = unknown.and_then(|rest| rest.split_once("`, expected ")) else {
+        return message.to_owned();
+    };
+    let names = known.split('`').skip(1).step_by(2);
+    let hint = match nearest(name, names.clone()) {
+        Some(meant) => format!(": did you mean `{meant}`?"),
+        None => ".".to_owned(),
+    };
+    let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+    format!("unknown field `{name}`{hint}{KNOWN}{}", names.join(", "))
+}
+
 /// Reads a JSON object.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
     let malformed = |error: serde_json::Error| DocumentError::Malformed(error.to_string());
@@ -37,7 +65,7 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
                 let detail = match &*without_place(error.inner()) {
                     "expected value" => "invalid type: expected a string".to_owned(),
                     "trailing characters" => "there are too many items".to_owned(),
-                    message => message.to_owned(),
+                    message => reason(message),
                 };
                 DocumentError::Unexpected(FieldError::new(pointer, detail))
             }
@@ -101,6 +129,14 @@ mod tests {
             (
                 r#"{"ranks": [1]}"#,
                 "/ranks: invalid length 1, expected an array of length 2",
+            ),
+            (
+                r#"{"odrer": "asc"}"#,
+                "/odrer: unknown field `odrer`: did you mean `order`? Known fields: `order`, `ranks`",
+            ),
+            (
+                r#"{"title": "x"}"#,
+                "/title: unknown field `title`. Known fields: `order`, `ranks`",
             ),
             ("{} x", "trailing characters at line 1 column 4"),
         ] {

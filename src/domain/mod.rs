@@ -22,46 +22,59 @@
 //! - Redis forgets event ids by its own clock, and a jump of that clock is not corrected: an index of deadlines would
 //!   double the memory of each id. The service reports a jump instead.
 
-pub mod access;
-pub mod address;
-pub mod blocklist;
-pub mod board;
-pub mod clock;
-pub mod closing;
+// An event, and what it changes.
 pub mod data;
-pub mod delivery;
-pub mod document;
-pub mod edition;
-pub mod erasure;
 pub mod event;
-pub mod export;
-pub mod hide;
-pub mod ids;
-pub mod include;
-pub mod instance;
 pub mod intake;
-pub mod league;
-pub mod message;
-pub mod name;
-pub mod part;
-pub mod period;
-pub mod placement;
 pub mod plan;
-pub mod problems;
-pub mod profile;
 pub mod queued;
 pub mod quota;
-pub mod reward;
-pub mod score;
-pub mod secret;
-pub mod series;
-pub mod session;
-pub mod shard;
-pub mod state;
-pub(crate) mod texts;
-pub mod ties;
+pub mod weight;
+
+// Time.
+pub mod clock;
+pub mod period;
 pub mod time;
 pub mod timezone;
-pub mod webhook;
-pub mod weight;
 pub mod window;
+
+// A board, and where it is stored.
+pub mod board;
+pub mod closing;
+pub mod league;
+pub mod placement;
+pub mod reward;
+pub mod shard;
+
+// A standing.
+pub mod edition;
+pub mod export;
+pub mod include;
+pub mod score;
+pub mod series;
+pub mod state;
+pub mod ties;
+
+// Members.
+pub mod blocklist;
+pub mod erasure;
+pub mod hide;
+pub mod ids;
+pub mod name;
+pub mod profile;
+
+// Callers, messages to others, and what is told to operators.
+pub mod access;
+pub mod address;
+pub mod delivery;
+pub mod instance;
+pub mod message;
+pub mod secret;
+pub mod session;
+pub mod webhook;
+
+// Requests and answers.
+pub mod document;
+pub mod part;
+pub mod problems;
+pub(crate) mod texts;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::KeyName;
 use super::board::FieldError;
-use super::document::{self, DocumentError};
+use super::document::{self, DocumentError, KNOWN};
 use super::hide::HIDDEN_MAX;
 use super::ids::{BoardId, MemberId};
 use super::message::MessageId;
@@ -486,9 +486,14 @@ impl Problem {
 
     /// An invalid body, with its errors.
     pub fn invalid(errors: Vec<FieldError>) -> Self {
+        // The errors list what is known, and once is enough.
+        let brief = |error: &FieldError| match error.detail.split_once(KNOWN) {
+            Some((brief, _)) => brief.to_owned(),
+            None => error.detail.clone(),
+        };
         let detail = match errors.as_slice() {
-            [error] if error.pointer.is_empty() => error.detail.clone(),
-            [error] => format!("{}: {}", error.pointer, error.detail),
+            [error] if error.pointer.is_empty() => brief(error),
+            [error] => format!("{}: {}", error.pointer, brief(error)),
             errors => format!("{} things are wrong; see errors", errors.len()),
         };
         Self::new(VALIDATION_FAILED, detail).in_fields(errors)

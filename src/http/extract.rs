@@ -28,6 +28,7 @@ use super::problem::{
 use super::supply::{Taken, Takers};
 use crate::core::read::period::Choice;
 use crate::domain::access::KeyName;
+use crate::domain::document;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::WebhookName;
@@ -236,7 +237,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
             .map_err(|rejection| {
                 let text = rejection.body_text();
                 let detail = text.rsplit_once("string: ");
-                invalid("query", detail.map_or(&*text, |(_, detail)| detail))
+                let detail = detail.map_or(&*text, |(_, detail)| detail);
+                let (name, message) = detail.split_once(": ").unwrap_or(("", detail));
+                match name {
+                    "" => invalid("query", message),
+                    name => invalid(&format!("query: {name}"), document::reason(message)),
+                }
             })
     }
 }

@@ -2,6 +2,7 @@
 //! body of problems. It is one service, because each layer of a stack would cost a request two allocations.
 
 use std::convert::Infallible;
+use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::{self, Either};
@@ -21,7 +22,8 @@ use tower::Service;
 
 use super::meters::Meters;
 use super::problem::{
-    MALFORMED_REQUEST, Problem, ProblemBody, REVISION_PENDING, STORE_UNAVAILABLE,
+    MALFORMED_REQUEST, METHOD_NOT_ALLOWED, Problem, ProblemBody, REVISION_PENDING,
+    STORE_UNAVAILABLE,
 };
 use super::unique_headers;
 use crate::runtime::timeouts::TimeoutFactor;
@@ -105,6 +107,13 @@ fn within_limits(
     })
 }
 
+/// Lists whose items are created under ids of their own, which many would `POST`; and what stands for the id.
+pub const CREATED: [(&str, &str); 3] = [
+    ("/v1/boards", "{board}"),
+    ("/v1/keys", "{name}"),
+    ("/v1/webhooks", "{name}"),
+];
+
 /// A request that is being answered.
 struct Seen {
     begun: Instant,
@@ -125,12 +134,28 @@ impl Seen {
         }
     }
 
+    /// The problem of a method that the address does not support.
+    fn unsupported(&self, headers: &HeaderMap) -> Problem {
+        let allowed = headers.get(header::ALLOW).map(HeaderValue::to_str);
+        let allowed = allowed.and_then(Result::ok).unwrap_or("no method");
+        let mut detail = format!("the address supports {}", allowed.replace(',', ", "));
+        let route = self.route.as_ref().map(MatchedPath::as_str);
+        let created = CREATED.iter().find(|(listed, _)| Some(*listed) == route);
+        if let (Some((listed, id)), &Method::POST) = (created, &self.method) {
+            let _ = write!(detail, "; to create something, send PUT {listed}/{id}");
+        }
+        Problem::new(METHOD_NOT_ALLOWED, detail)
+    }
+
     fn end(self, mut response: Response, meters: &Meters) -> Response {
         let status = response.status();
         let (mut cause, mut is_fault) = (String::new(), status.is_server_error());
         if status.is_client_error() || status.is_server_error() {
             let problem = response.extensions_mut().remove::<Problem>();
-            let problem = problem.unwrap_or_else(|| Problem::of_status(status));
+            let problem = problem.unwrap_or_else(|| match status {
+                StatusCode::METHOD_NOT_ALLOWED => self.unsupported(response.headers()),
+                status => Problem::of_status(status),
+            });
             problem.cause().clone_into(&mut cause);
             // The client has named a revision that does not exist yet.
             is_fault &= problem.kind != REVISION_PENDING;

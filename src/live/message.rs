@@ -116,13 +116,13 @@ pub struct PeriodBody<'a> {
     begun: &'a str,
 }
 
-/// The data of an event `end` of a stream: nothing more will come, and to come back is of no use.
+/// The data of an event `end` of a stream. Nothing follows it, and connecting again would fail.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = StreamEnd)]
 pub struct EndBody<'a> {
-    /// The `code` of the problem that whoever comes back is answered with.
+    /// The `code` of the problem with which a new connection would be answered.
     reason: &'a str,
-    /// What it is for developers.
+    /// An explanation for developers.
     detail: &'a str,
 }
 

@@ -91,7 +91,7 @@ impl Streams {
     }
 }
 
-/// What a stream tells.
+/// What a stream shows.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -127,7 +127,7 @@ impl ReadParams for StreamParams {
     }
 }
 
-/// The header of a reader that comes back.
+/// The header of a reader that connects again.
 #[expect(dead_code, reason = "it only describes the header")]
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]

@@ -32,8 +32,8 @@ use serde::{Deserialize, Serialize};
 use super::copier::Copier;
 use super::store;
 use super::walk::Walk;
+use crate::core::board::store::board_notes::{self, NotedBoard, NotedFor};
 use crate::core::board::store::boards::{self, Defined};
-use crate::core::board::store::moving;
 use crate::core::board::store::purge::{self, Cause};
 use crate::core::jobs::faults::Subject;
 use crate::core::jobs::lease::Lease;
@@ -41,7 +41,6 @@ use crate::core::jobs::{Job, JobKind, Progress};
 use crate::core::write::store::events::remember_ms;
 use crate::core::{Engine, Error, Outdated};
 use crate::domain::board::Board;
-use crate::domain::ids::BoardId;
 use crate::domain::shard::{Shard, Sharding};
 use crate::periods::{results, revisions};
 use crate::queue::store::queues;
@@ -60,7 +59,7 @@ pub struct Moves;
 
 /// A board to be moved.
 pub struct Moving {
-    id: BoardId,
+    board: NotedBoard,
     /// The move, once this instance has the lease.
     mover: Option<Mover>,
 }
@@ -81,18 +80,19 @@ impl Job for Moves {
     const KIND: JobKind = JobKind::Reshard;
 
     fn subject(&self, moving: &Moving) -> Subject {
-        Subject::board(&moving.id)
+        Subject::board(&moving.board.id)
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<Moving>, Error> {
-        let ids = moving::moving_boards(&engine.store).await?.into_iter();
-        Ok(ids.map(|id| Moving { id, mover: None }).collect())
+        let noted = board_notes::noted(&engine.store, NotedFor::Move).await?;
+        let moving = |board| Moving { board, mover: None };
+        Ok(noted.into_iter().map(moving).collect())
     }
 
     async fn step(&self, engine: &Engine, moving: &mut Moving) -> Result<Progress, Error> {
         let mover = match moving.mover.take() {
             Some(mover) => Some(mover),
-            None => Mover::take(engine, &moving.id).await?,
+            None => Mover::take(engine, &moving.board).await?,
         };
         let Some(mut mover) = mover else {
             return Ok(Progress::Done);
@@ -138,12 +138,13 @@ struct Mover {
 
 impl Mover {
     /// Takes the lease of a board; `None` if another instance has it, or there is nothing to move.
-    async fn take(engine: &Engine, id: &BoardId) -> Result<Option<Self>, Error> {
-        // A board is registered as moving before the definition that says so is stored, and again afterwards.
-        let stored = boards::load(&engine.store, id).await?.transpose()?;
+    async fn take(engine: &Engine, noted: &NotedBoard) -> Result<Option<Self>, Error> {
+        // A board is noted before the definition that has it move is stored, and again afterwards. Only the notes that
+        // were there before the board is looked at here are removed.
+        let stored = boards::load(&engine.store, &noted.id).await?.transpose()?;
         let moving = stored.and_then(|board| Some((board.placement.next?.to, board)));
         let Some((to, board)) = moving else {
-            moving::mark_moving(&engine.store, id, false).await?;
+            board_notes::forget(&engine.store, NotedFor::Move, noted).await?;
             return Ok(None);
         };
         let lease = Lease::take(&engine.store, lease_of(&board)).await?;

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::core::board::store::boards;
-use crate::core::board::store::moving::RETIRED;
+use crate::core::board::store::boards::RETIRED;
 use crate::domain::board::Board;
 use crate::domain::series::Series;
 use crate::domain::shard::{Shard, Sharding};

@@ -51,7 +51,7 @@
 //! | `st:{boards}:begun` | sorted set | `board stamp` by stamp: changes that were begun but not announced |
 //! | `st:{boards}:erasing` | sorted set | `board stamp` by stamp: erasures that may not have ended |
 //! | `st:{boards}:erasure-key` | string | the key of the hashes under which erasures are kept (`scripts/lib/erasures.lua`) |
-//! | `st:{boards}:moving` | set | the ids of boards that move to other shards, possibly of some that have moved |
+//! | `st:{boards}:moving` | set | `note generation board` of boards that move to other shards, possibly of some that have moved |
 //! | `st:{boards}:deleted` | set | `generation board` of deleted boards whose remembered events are to be unlinked |
 //! | `st:{boards}:leases` | hash | the leases of work for all boards (`scripts/redis/lease.lua`) |
 //! | `st:{boards}:api-keys` | hash | API keys by name, JSON (`scripts/access/api_key.lua`) |
@@ -117,7 +117,7 @@ pub const DELETED: &str = "st:{boards}:deleted";
 pub const LEASES: &str = "st:{boards}:leases";
 /// The ids of all boards.
 pub const LIVE: &str = "st:{boards}:live";
-/// The ids of boards that move to other shards.
+/// Notes of boards that move to other shards (`core/board/store/board_notes.rs`).
 pub const MOVING: &str = "st:{boards}:moving";
 /// The short lists (`keep_top`) with many hidden members, by their sorted sets.
 pub const NARROW: &str = "st:{boards}:narrow";

@@ -653,7 +653,7 @@ async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
     let definition = json!({"windows": ["day", "last-2-days"], "shards": 2});
     let world = world(&definition).await;
     world.client().spread("b", 3).await;
-    run(&world, &["SREM", "st:{boards}:moving", "b"]).await;
+    run(&world, &["DEL", "st:{boards}:moving"]).await;
     let key = key_of(&world, "day:2026-11-21").await;
     run(&world, &["ZADD", &key, "-70", "x"]).await;
     run(&world, &["ZADD", &key, "-70", "a longer entry"]).await;

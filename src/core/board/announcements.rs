@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use super::store::board_notes::{self, NotedFor};
 use super::store::boards::{self, Begun};
-use super::store::moving;
 use crate::core::jobs::faults::Subject;
 use crate::core::jobs::{Job, JobKind, Progress};
 use crate::core::{Engine, Error};
@@ -47,7 +47,7 @@ impl Job for Announcements {
                 }
             }
             if board.placement.next.is_some() {
-                moving::mark_moving(&engine.store, id, true).await?;
+                board_notes::note(&engine.store, NotedFor::Move, board).await?;
             }
         }
         boards::announce(&engine.store, id, stored.is_some(), Some(*stamp)).await?;

@@ -13,8 +13,8 @@ use tokio::sync::Mutex;
 
 use super::live::LiveBoard;
 use super::news::Heard;
+use super::store::boards::RETIRED;
 use super::store::boards::{self, Defined, StoredBoard};
-use super::store::moving::RETIRED;
 use crate::core::jobs::JobKind;
 use crate::core::jobs::faults::Subject;
 use crate::core::{Engine, Error};

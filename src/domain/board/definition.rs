@@ -151,7 +151,7 @@ impl<'de> Deserialize<'de> for AcceptLate {
     }
 }
 
-/// The definition of a board. Only `windows` is required.
+/// The definition of a board. Every field has a default.
 ///
 /// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start`, `season`, `weight`, `initial`, `uniques`, `keep_top` and
 /// `entry_data` can't change while the board has events. Neither can `ranking` change to or from `dense`, which is stored
@@ -206,6 +206,7 @@ pub struct Definition {
     pub week_start: WeekStart,
     /// The standings that are kept, 1 to 16 of them: `minute`, `hour`, `day`, `week`, `month`, `year`,
     /// `all`, `season`, and `last-N-minutes` (`-hours`, `-days`, `-weeks`, `-months`) with N from 2 to 366.
+    #[serde(default = "all_time")]
     #[schema(value_type = Vec<WindowSchema>, min_items = 1, max_items = 16, example = json!(["day", "week", "all", "last-7-days"]))]
     pub windows: Vec<Window>,
     /// When seasons begin, and how long they are; required by the window `season`.
@@ -323,6 +324,10 @@ fn whole_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timesta
 /// The default value 1.
 pub(crate) fn one<T: From<u8>>() -> T {
     1.into()
+}
+
+fn all_time() -> Vec<Window> {
+    vec![Window::Period(Unit::All)]
 }
 
 fn utc() -> Zone {

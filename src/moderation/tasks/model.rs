@@ -42,9 +42,9 @@ words! {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskStatus {
-    /// It is under way.
+    /// It has boards left.
     Running,
-    /// It is at its end.
+    /// It has finished.
     Done,
 }
 

@@ -61,6 +61,16 @@ async fn a_definition_is_created_replaced_and_read_with_its_version() {
         .await
         .expect(200);
     put("if-match", "*").await.expect(200);
+
+    // A definition without windows deletes none, and begins with one of all time.
+    let untold = client.put("/v1/boards/b", json!({"title": "C"})).await;
+    let untold = untold.expect(200);
+    assert_eq!(
+        (&untold["windows"], &untold["title"]),
+        (&json!(["day"]), &json!("C"))
+    );
+    let least = client.put("/v1/boards/c", json!({"update": "max"})).await;
+    assert_eq!(least.expect(201)["windows"], json!(["all"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,7 @@
 //! Defining boards by the form.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use standings::boards::templates::{TEMPLATES, Template};
 
 use super::browser::Browser;
 use super::{SCRIPT, world};
@@ -18,6 +19,20 @@ async fn a_board_is_defined_and_changed_once_one_has_seen_what_would_happen() {
         assert!(form.contains(part), "{part}: {form}");
     }
     assert!(!form.contains("value=\"save\""), "first one looks");
+    for Template {
+        id, name, fields, ..
+    } in TEMPLATES
+    {
+        let link = format!("href=\"/console/define?template={id}\"");
+        assert!(form.contains(&link), "{id}: {form}");
+        let filled = browser.get(&format!("/console/define?template={id}"));
+        let filled = filled.await.expect(200);
+        let fields: Value = serde_json::from_str(fields).unwrap();
+        let title = format!("value=\"{}\"", fields["title"].as_str().unwrap());
+        let made = admin.put(&format!("/v1/boards/{id}"), fields).await;
+        made.expect(201);
+        assert!(filled.contains(&title), "{name}: {filled}");
+    }
     let new = [
         ("board", "runs"),
         ("etag", ""),

@@ -22,7 +22,7 @@ async fn the_first_page_shows_the_first_steps_or_leads_to_the_console() {
         "{text}"
     );
     assert!(
-        text.contains(&format!("curl {}/v1/boards/hello", client.base)),
+        text.contains(&format!("curl {}/v1/boards/scores", client.base)),
         "{text}"
     );
     let definition = json!({"title": "Miles flown", "windows": ["day"]});

@@ -322,6 +322,13 @@ impl Instance {
         repeat(JobKind::Queues, &self.engine)
     }
 
+    /// Has it do all background work, until the value is dropped. It does not compare the clock, which is the test's own.
+    pub fn work(&self) -> Vec<AbortOnDropHandle<()>> {
+        let kinds = JobKind::of_every_instance().chain(JobKind::in_background());
+        let kinds = kinds.filter(|kind| *kind != JobKind::Clock);
+        kinds.map(|kind| repeat(kind, &self.engine)).collect()
+    }
+
     /// Has it follow the API keys, as every instance does, until the value is dropped.
     pub fn follow_api_keys(&self) -> AbortOnDropHandle<()> {
         repeat(JobKind::ApiKeys, &self.engine)

@@ -234,10 +234,14 @@ async fn beyond_the_bound_only_who_watches_is_answered() {
     let client = instance.client.without_keep_alive().once();
     until_answered("the connections of the start are gone", &client).await;
     let mut held = Vec::new();
-    for _ in 0..2 {
+    // The connection of the last answer may have its place still, and then one of the two is beyond the bound.
+    for _ in 0..RESERVE {
         let mut stream = send(&client, A_REQUEST).await;
         read_answer(&mut stream).await;
         held.push(stream);
+        if held.len() >= 2 && client.get("/v1/boards").await.status == 503 {
+            break;
+        }
     }
     for path in ["/v1/boards", "/docs/", "/nothing"] {
         let answer = client.get(path).await;
@@ -250,7 +254,7 @@ async fn beyond_the_bound_only_who_watches_is_answered() {
     client.get("/livez").await.expect(200);
     client.get("/readyz").await.expect(200);
 
-    held.pop();
+    drop(held);
     until_answered("there is a place again", &client).await;
 }
 

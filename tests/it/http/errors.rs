@@ -3,6 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 use standings::api::table::routes;
+use standings::http::observe::CREATED;
 
 use crate::access;
 use crate::harness::{Client, World};
@@ -125,7 +126,12 @@ async fn json_that_is_not_what_is_expected_names_the_place() {
         (
             json!({"member": "a", "score": 1, "extra": 1}),
             "/extra",
-            "unknown field",
+            "unknown field `extra`. Known fields: `board`, `id`, `member`",
+        ),
+        (
+            json!({"member": "a", "scor": 1}),
+            "/scor",
+            "unknown field `scor`: did you mean `score`? Known fields: `board`, ",
         ),
         (
             json!({"member": "a", "score": 1, "board": "c"}),
@@ -137,6 +143,8 @@ async fn json_that_is_not_what_is_expected_names_the_place() {
         let answer = client.post("/v1/boards/b/events", event.clone()).await;
         let problem = answer.expect(422);
         assert_eq!(problem["type"], "/problems/validation-failed", "{event}");
+        let brief = problem["detail"].as_str().unwrap();
+        assert!(!brief.contains("Known"), "the errors list them: {brief}");
         assert_eq!(
             problem["errors"][0]["pointer"], pointer,
             "{event}: {problem}"
@@ -369,15 +377,36 @@ async fn what_is_not_there_is_not_found() {
 async fn methods_types_and_sizes_are_checked() {
     let world = world().await;
     let client = world.client();
-    for (method, path) in [
-        (Method::POST, "/v1/boards"),
-        (Method::POST, "/v1/boards/b"),
-        (Method::GET, "/v1/events"),
+    for (method, path, allowed) in [
+        (
+            Method::POST,
+            "/v1/boards/b",
+            "PUT, PATCH, GET, HEAD, DELETE",
+        ),
+        (Method::GET, "/v1/events", "POST"),
     ] {
         let answer = Client::send(client.builder(method, path)).await;
-        assert!(answer.headers.contains_key("allow"));
-        answer.expect_problem(405, "method-not-allowed");
+        assert_eq!(answer.headers["allow"], allowed.replace(", ", ","));
+        let detail = answer.expect_problem(405, "method-not-allowed");
+        assert_eq!(detail, format!("the address supports {allowed}"));
     }
+    // Whoever would create something in a list hears where it is created: of each list that has no `POST` of its own.
+    let routes = routes();
+    let of = |method: &Method, path: &str| {
+        let mut routes = routes.iter();
+        routes.any(|route| route.method == *method && route.path == path)
+    };
+    let puts = routes.iter().filter(|route| route.method == Method::PUT);
+    let lists = puts.filter_map(|put| Some((put.path.rsplit_once('/')?.0, &put.path)));
+    let lists = lists.filter(|(list, _)| of(&Method::GET, list) && !of(&Method::POST, list));
+    let mut count = 0;
+    for (list, item) in lists.filter(|(list, _)| !list.contains('{')) {
+        let answer = Client::send(client.builder(Method::POST, list)).await;
+        let detail = answer.expect_problem(405, "method-not-allowed");
+        assert!(detail.ends_with(&format!("send PUT {item}")), "{detail}");
+        count += 1;
+    }
+    assert_eq!(count, CREATED.len());
     let event = r#"{"member": "a", "score": 1}"#;
     for content_type in [
         "text/plain",

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use standings::core::board::store::board_notes::{self, NotedFor};
 use standings::core::board::store::boards;
 use standings::core::jobs::faults::Subject;
 use standings::core::jobs::{Job, JobKind, Progress};
@@ -19,7 +20,7 @@ use crate::harness::jobs::{Moves, Purge};
 use crate::harness::program::Program;
 use crate::harness::random::{Random, seed, some_of};
 use crate::harness::redis::eventually;
-use crate::harness::{Client, Instance, World};
+use crate::harness::{Client, Instance, World, interrupt};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 /// A board that stays as it is, and others that move.
@@ -357,6 +358,30 @@ async fn the_command_waits_until_the_board_has_moved() {
     let refused = program.run(&["reshard", "none", "--shards", "2"]).await;
     assert!(refused.unwrap_err().contains("404"));
     program.stop().await;
+}
+
+#[tokio::test]
+async fn a_move_that_begins_while_the_job_forgets_the_last_one_is_made() {
+    let world = World::start(NOW).await;
+    define(&world, "b", &json!({"windows": ["all"]}), 1).await;
+    let (engine, id) = (world.engine(), BoardId::parse("b").unwrap());
+    for (waits, shards) in (1..).zip([2, 1].into_iter().cycle()) {
+        // The job has not yet seen that there is nothing left to move.
+        let board = engine.board(&id).await.unwrap();
+        board_notes::note(&engine.store, NotedFor::Move, &board)
+            .await
+            .unwrap();
+        let mut due = Moves.due(engine).await.unwrap();
+        let step = async || drop(Moves.step(engine, &mut due[0]).await.unwrap());
+        let spread = world.client().spread("b", shards);
+        let is_between = interrupt(step(), waits, async { drop(spread.await) }).await;
+        engine.run(&Moves).await.unwrap();
+        let progress = moves::work::progress(engine, &id).await.unwrap();
+        assert_eq!((progress.shards, progress.moving_to), (shards, None));
+        if !is_between {
+            break;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

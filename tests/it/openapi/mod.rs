@@ -14,7 +14,7 @@ use standings::domain::time::Timestamp;
 use standings::queue::dead_letters::store::LetterId;
 
 use self::compatible::{breaks, says_so};
-use self::schemas::Document;
+use self::schemas::{Document, example_of};
 use crate::harness::World;
 use crate::harness::client::Client;
 use crate::harness::committed::assert_committed;
@@ -51,8 +51,8 @@ fn every_operation_is_described_and_every_error_is_a_problem() {
             let is_described = parameters.is_some_and(|all| all.iter().any(is_it));
             assert!(is_described, "{name}: {part} is not described");
         }
-        let body = &operation["requestBody"]["content"]["application/json"];
-        let has_example = body.is_null() || body["example"].is_object();
+        let body = &operation["requestBody"]["content"];
+        let has_example = body.is_null() || example_of(body).is_object();
         assert!(has_example, "{name} has no example of a request");
         for (status, response) in operation["responses"].as_object().unwrap() {
             let content = response["content"].as_object();
@@ -322,7 +322,7 @@ async fn every_answer_is_as_its_schema_says_and_every_request_has_to_be() {
         let name = format!("{method} {path}");
         let json_of = |content: &Value| content["application/json"]["schema"].clone();
         let body = &described["requestBody"]["content"];
-        let damaged = document.damaged(&json_of(body), &body["application/json"]["example"]);
+        let damaged = document.damaged(&json_of(body), example_of(body));
         for damaged in damaged.iter().filter(|_| body.is_object()) {
             let answer = Client::send(request(client, &operation).json(damaged)).await;
             let code = match &answer.json["results"] {
@@ -466,7 +466,7 @@ fn request(client: &Client, (method, path, operation): &(Method, &str, &Value)) 
         request = request.header(key, value);
     }
     if operation["requestBody"].is_object() {
-        let body = &operation["requestBody"]["content"]["application/json"]["example"];
+        let body = example_of(&operation["requestBody"]["content"]);
         assert!(body.is_object(), "{name}: the body has no example");
         request = request.json(body);
     }

@@ -40,6 +40,15 @@ pub fn is_required(schema: &Value, field: &str) -> bool {
     required.is_some_and(|required| required.contains(&json!(field)))
 }
 
+/// The example of a body; of several, the first.
+pub fn example_of(content: &Value) -> &Value {
+    let content = &content["application/json"];
+    match content["examples"].as_object() {
+        Some(examples) => &examples.values().next().unwrap()["value"],
+        None => &content["example"],
+    }
+}
+
 impl Document {
     pub fn of_code() -> Self {
         Self(serde_json::to_value(standings::api::document::document()).unwrap())

@@ -1,4 +1,5 @@
-//! Notes that a board has something for a job: messages in its outbox, or hides that its results do not take into account.
+//! Notes that a board has something for a job: messages in its outbox, hides that its results do not take into account, or
+//! a move to other shards.
 //!
 //! What the job looks at is under the tag of the board, and the note among the keys of all boards, in another slot. So a
 //! call that gives the job something to do notes it *afterwards*, and before its own work counts as done. If it dies in
@@ -23,6 +24,8 @@ pub enum NotedFor {
     Outbox,
     /// Its results may have to be revised.
     Revision,
+    /// It may be moving to other shards.
+    Move,
 }
 
 impl NotedFor {
@@ -30,6 +33,7 @@ impl NotedFor {
         match self {
             Self::Outbox => keys::OUTBOXES,
             Self::Revision => keys::MODERATED,
+            Self::Move => keys::MOVING,
         }
     }
 }
@@ -88,6 +92,17 @@ pub async fn noted(store: &Store, noted_for: NotedFor) -> Result<Vec<NotedBoard>
     let args = [noted_for.key(), &CALL_NOTES_MAX.to_string()];
     let notes = store.command("SRANDMEMBER", args).await?;
     Ok(NotedBoard::all_of(notes))
+}
+
+/// Whether this board has a note. It reads all notes.
+pub async fn is_noted(
+    store: &Store,
+    noted_for: NotedFor,
+    board: &Board,
+) -> Result<bool, StoreError> {
+    let notes: Vec<String> = store.command("SMEMBERS", [noted_for.key()]).await?;
+    let mut boards = notes.iter().filter_map(|note| board_of(note));
+    Ok(boards.any(|(id, generation)| id == board.id && generation == board.generation))
 }
 
 /// Removes the notes of a board, after nothing of what they are for was left.

@@ -22,6 +22,8 @@ use crate::runtime::join::try_join_all;
 
 pub use super::definitions::{StoredBoard, Unreadable};
 
+/// The revision that shards get when their board has moved away: no definition has it, and none is newer.
+pub const RETIRED: u64 = (1 << 53) - 1;
 /// The instant from which stamps count microseconds (`scripts/core/board/begin.lua`), in milliseconds since the epoch.
 const STAMPS_BEGIN_MS: i64 = 1_767_225_600_000;
 /// How many ids one call reads when all are wanted.

@@ -3,6 +3,5 @@
 pub mod board_notes;
 pub mod boards;
 pub(crate) mod definitions;
-pub mod moving;
 pub mod purge;
 pub mod sweep;
