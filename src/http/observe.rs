@@ -2,7 +2,6 @@
 //! body of problems. It is one service, because each layer of a stack would cost a request two allocations.
 
 use std::convert::Infallible;
-use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -13,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::{self, Either};
@@ -135,16 +134,16 @@ impl Seen {
     }
 
     /// The problem of a method that the address does not support.
-    fn unsupported(&self, headers: &HeaderMap) -> Problem {
-        let allowed = headers.get(header::ALLOW).map(HeaderValue::to_str);
-        let allowed = allowed.and_then(Result::ok).unwrap_or("no method");
-        let mut detail = format!("the address supports {}", allowed.replace(',', ", "));
+    fn unsupported(&self) -> Problem {
         let route = self.route.as_ref().map(MatchedPath::as_str);
-        let created = CREATED.iter().find(|(listed, _)| Some(*listed) == route);
-        if let (Some((listed, id)), &Method::POST) = (created, &self.method) {
-            let _ = write!(detail, "; to create something, send PUT {listed}/{id}");
+        let created = CREATED.iter().find(|(list, _)| Some(*list) == route);
+        match created.filter(|_| self.method == Method::POST) {
+            Some((list, id)) => {
+                let detail = format!("to create something, send PUT {list}/{id}");
+                Problem::new(METHOD_NOT_ALLOWED, detail)
+            }
+            None => Problem::of_status(StatusCode::METHOD_NOT_ALLOWED),
         }
-        Problem::new(METHOD_NOT_ALLOWED, detail)
     }
 
     fn end(self, mut response: Response, meters: &Meters) -> Response {
@@ -153,7 +152,7 @@ impl Seen {
         if status.is_client_error() || status.is_server_error() {
             let problem = response.extensions_mut().remove::<Problem>();
             let problem = problem.unwrap_or_else(|| match status {
-                StatusCode::METHOD_NOT_ALLOWED => self.unsupported(response.headers()),
+                StatusCode::METHOD_NOT_ALLOWED => self.unsupported(),
                 status => Problem::of_status(status),
             });
             problem.cause().clone_into(&mut cause);

@@ -378,17 +378,12 @@ async fn methods_types_and_sizes_are_checked() {
     let world = world().await;
     let client = world.client();
     for (method, path, allowed) in [
-        (
-            Method::POST,
-            "/v1/boards/b",
-            "PUT, PATCH, GET, HEAD, DELETE",
-        ),
+        (Method::POST, "/v1/boards/b", "PUT,PATCH,GET,HEAD,DELETE"),
         (Method::GET, "/v1/events", "POST"),
     ] {
         let answer = Client::send(client.builder(method, path)).await;
-        assert_eq!(answer.headers["allow"], allowed.replace(", ", ","));
-        let detail = answer.expect_problem(405, "method-not-allowed");
-        assert_eq!(detail, format!("the address supports {allowed}"));
+        assert_eq!(answer.headers["allow"], allowed);
+        answer.expect_problem(405, "method-not-allowed");
     }
     // Whoever would create something in a list hears where it is created: of each list that has no `POST` of its own.
     let routes = routes();
@@ -403,7 +398,7 @@ async fn methods_types_and_sizes_are_checked() {
     for (list, item) in lists.filter(|(list, _)| !list.contains('{')) {
         let answer = Client::send(client.builder(Method::POST, list)).await;
         let detail = answer.expect_problem(405, "method-not-allowed");
-        assert!(detail.ends_with(&format!("send PUT {item}")), "{detail}");
+        assert_eq!(detail, format!("to create something, send PUT {item}"));
         count += 1;
     }
     assert_eq!(count, CREATED.len());

@@ -372,9 +372,11 @@ async fn a_move_that_begins_while_the_job_forgets_the_last_one_is_made() {
             .await
             .unwrap();
         let mut due = Moves.due(engine).await.unwrap();
-        let mut step = async || drop(Moves.step(engine, &mut due[0]).await.unwrap());
+        let step = async {
+            let _: Progress = Moves.step(engine, &mut due[0]).await.unwrap();
+        };
         let spread = world.client().spread("b", shards);
-        let is_between = interrupt(step(), waits, async { drop(spread.await) }).await;
+        let is_between = interrupt(step, waits, spread).await;
         engine.run(&Moves).await.unwrap();
         let progress = moves::work::progress(engine, &id).await.unwrap();
         assert_eq!((progress.shards, progress.moving_to), (shards, None));
