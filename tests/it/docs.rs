@@ -2,7 +2,8 @@
 //! answer what is printed below them. Its links lead somewhere, and its tables have all metrics, fields and problems.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -91,6 +92,23 @@ fn assert_shown(output: &str, printed: &str, commands: &str) {
     );
 }
 
+/// Checks that commands have printed no problem, unless it is shown below them.
+fn assert_no_problem(output: &str, shown: &str, commands: &str) {
+    let is_problem = |text: &str| text.contains("\"type\":\"/problems/");
+    assert!(
+        !is_problem(output) || is_problem(&comparable(shown)),
+        "{commands}\nanswers {output}"
+    );
+}
+
+/// The program of a server's client, if there is one: `pip` brings a server without it.
+fn redis_client() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let names = ["redis-cli", "valkey-cli"].into_iter();
+    let files = names.flat_map(|name| std::env::split_paths(&path).map(move |dir| dir.join(name)));
+    files.into_iter().find(|file| file.is_file())
+}
+
 /// What a session finds in addition to its own commands: the time of the test's clock, and waiting for it.
 const PRELUDE: &str = r#"set -e
 date() {
@@ -125,14 +143,26 @@ impl Session {
         let clone = folder.path().join("clone");
         std::fs::create_dir_all(clone.join("target/debug")).unwrap();
         let program = env!("CARGO_BIN_EXE_standings");
-        std::os::unix::fs::symlink(program, clone.join("target/debug/standings")).unwrap();
+        symlink(program, clone.join("target/debug/standings")).unwrap();
         // Where `make run` keeps the data of its server.
         let socket = world.redis.url();
         let data = Path::new(socket.strip_prefix("unix://").unwrap());
-        std::os::unix::fs::symlink(data.parent().unwrap(), clone.join("data")).unwrap();
+        symlink(data.parent().unwrap(), clone.join("data")).unwrap();
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let own = [folder.path().to_owned()].into_iter();
+        let path = std::env::join_paths(own.chain(std::env::split_paths(&path))).unwrap();
+        if let Some(client) = redis_client() {
+            symlink(client, folder.path().join("redis-cli")).unwrap();
+        }
         let mut shell = Command::new("sh");
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("STANDINGS_") {
+                shell.env_remove(&name);
+            }
+        }
         shell
             .current_dir(&clone)
+            .env("PATH", path)
             .env("PLAY", folder.path())
             .env("STANDINGS_REDIS_URL", world.redis.url())
             .env("STANDINGS_TIMEOUT_FACTOR", PATIENT.to_string())
@@ -210,9 +240,17 @@ async fn play(page: &str, now: &str) {
         .unwrap()
         .to_owned();
     let mut last: Option<(&str, String)> = None;
-    for Block { language, text } in blocks {
-        match (language, &last) {
-            ("sh", _) => last = Some((text, session.run(&text.replace(ADDRESS, &address)).await)),
+    for (index, Block { language, text }) in blocks.iter().enumerate() {
+        match (*language, &last) {
+            ("sh", _) if text.contains("redis-cli") && redis_client().is_none() => last = None,
+            ("sh", _) => {
+                let output = session.run(&text.replace(ADDRESS, &address)).await;
+                let shown = blocks[index + 1..].iter();
+                let shown = shown.take_while(|block| !block.language.starts_with("sh"));
+                let shown: String = shown.map(|block| block.text).collect();
+                assert_no_problem(&output, &shown, &format!("{page}: {text}"));
+                last = Some((text, output));
+            }
             ("json", Some((commands, output))) => {
                 assert_shown(output, text, &format!("{page}: {commands}"));
                 // The next one is of something else.
@@ -301,6 +339,9 @@ fn a_wrong_answer_is_noticed() {
     ));
     assert!(!shows(output, "{\"b\":[2,3]}"));
     assert!(!shows(output, "{\"a\":1,…}\n{\"b\""));
+    let refused = "{\"type\":\"/problems/not-found\"}";
+    let hides = |shown| std::panic::catch_unwind(|| assert_no_problem(refused, shown, "api /"));
+    assert!(hides("{…}").is_err() && hides(refused).is_ok());
 }
 
 fn read(path: &str) -> String {

@@ -195,7 +195,7 @@ async fn a_definition_is_checked_field_by_field() {
     let world = world().await;
     let client = world.client();
     let definitions = [
-        (json!({}), ""),
+        (json!({"windows": null}), "/windows"),
         (json!({"windows": "day"}), "/windows"),
         (json!({"windows": ["decade"]}), "/windows/0"),
         (json!({"windows": ["last-1-days"]}), "/windows/0"),
