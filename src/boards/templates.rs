@@ -22,15 +22,16 @@ pub const TEMPLATES: [Template; 4] = [
     Template {
         id: "high-scores",
         name: "High scores",
-        about: "The best score of each player, of all time.",
-        fields: r#"{"title": "High scores", "update": "max"}"#,
+        about: "The best score of each player, in each week and of all time.",
+        fields: r#"{"title": "High scores", "update": "max", "windows": ["week", "all"]}"#,
     },
     Template {
         id: "season-points",
         name: "Points in a season",
-        about: "Points add up in each week and in each season of four weeks. Results are final an hour after the end.",
+        about: "Points add up in each week and in each season of four weeks. An hour after its end a season is final, and the first three have won a medal.",
         fields: r#"{"title": "Points", "windows": ["week", "season"],
- "season": {"start": "2026-01-05T00:00:00Z", "length": "28d"}, "finalize": "1h"}"#,
+ "season": {"start": "2026-01-05T00:00:00Z", "length": "28d"}, "finalize": "1h",
+ "rewards": [{"id": "podium", "window": "season", "ranks": [1, 3], "reward": {"item": "medal"}}]}"#,
     },
     Template {
         id: "poll",

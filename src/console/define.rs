@@ -16,7 +16,7 @@ use crate::boards::templates::{self, TEMPLATES, new_board};
 use crate::domain::access::Scope;
 use crate::domain::board::{Definition, FieldError};
 use crate::http::packed;
-use crate::http::problem::{Problem, VALIDATION_FAILED};
+use crate::http::problem::{PRECONDITION_FAILED, Problem, VALIDATION_FAILED};
 
 /// The parts of the form: the name of each, and its settings. Settings that no part names come last.
 const NAMED: [&str; 4] = [
@@ -256,6 +256,10 @@ pub(super) async fn put(viewer: Viewer, form: Form) -> Answer {
             html(&page)
         }
         Ok(_) => Ok(to(&["boards", board, "definition"], &[])),
+        Err(problem) if etag.is_empty() && problem.kind == PRECONDITION_FAILED => {
+            let detail = format!("there is a board {board} already");
+            page.refused(Problem::invalid_field("/board", detail))
+        }
         Err(problem) => page.refused(problem.mendable()?),
     }
 }

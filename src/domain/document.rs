@@ -42,6 +42,18 @@ pub fn reason(message: &str) -> String {
     format!("unknown field `{name}`{hint}{KNOWN}{}", names.join(", "))
 }
 
+/// A message of serde in the words of JSON.
+fn in_json(message: &str) -> String {
+    let mut text = message
+        .replace("expected a sequence", "expected an array")
+        .replace("expected a map", "expected an object");
+    if let Some(at) = text.find("expected struct ") {
+        text.truncate(at);
+        text.push_str("expected an object");
+    }
+    text
+}
+
 /// Reads a JSON object.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
     let malformed = |error: serde_json::Error| DocumentError::Malformed(error.to_string());
@@ -65,7 +77,7 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
                 let detail = match &*without_place(error.inner()) {
                     "expected value" => "invalid type: expected a string".to_owned(),
                     "trailing characters" => "there are too many items".to_owned(),
-                    message => reason(message),
+                    message => reason(&in_json(message)),
                 };
                 DocumentError::Unexpected(FieldError::new(pointer, detail))
             }
@@ -118,6 +130,11 @@ mod tests {
         for (text, expected) in [
             ("[]", ": must be an object, not an array"),
             (r#"{"order": 1}"#, "/order: invalid type: expected a string"),
+            ("null", ": invalid type: null, expected an object"),
+            (
+                r#"{"ranks": {}}"#,
+                "/ranks: invalid type: map, expected an array of length 2",
+            ),
             (
                 r#"{"order": "up"}"#,
                 "/order: unknown variant `up`, expected `desc` or `asc`",

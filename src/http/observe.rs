@@ -106,11 +106,11 @@ fn within_limits(
     })
 }
 
-/// Lists whose items are created under ids of their own, which many would `POST`; and what stands for the id.
-pub const CREATED: [(&str, &str); 3] = [
-    ("/v1/boards", "{board}"),
-    ("/v1/keys", "{name}"),
-    ("/v1/webhooks", "{name}"),
+/// Lists to which many would `POST`, what they are of, and what stands for the id under which that is created.
+pub const CREATED: [(&str, &str, &str); 3] = [
+    ("/v1/boards", "a board", "{board}"),
+    ("/v1/keys", "a key", "{name}"),
+    ("/v1/webhooks", "a webhook", "{name}"),
 ];
 
 /// A request that is being answered.
@@ -136,10 +136,10 @@ impl Seen {
     /// The problem of a method that the address does not support.
     fn unsupported(&self) -> Problem {
         let route = self.route.as_ref().map(MatchedPath::as_str);
-        let created = CREATED.iter().find(|(list, _)| Some(*list) == route);
+        let created = CREATED.iter().find(|(list, ..)| Some(*list) == route);
         match created.filter(|_| self.method == Method::POST) {
-            Some((list, id)) => {
-                let detail = format!("to create something, send PUT {list}/{id}");
+            Some((list, item, id)) => {
+                let detail = format!("to create {item}, send PUT {list}/{id}");
                 Problem::new(METHOD_NOT_ALLOWED, detail)
             }
             None => Problem::of_status(StatusCode::METHOD_NOT_ALLOWED),

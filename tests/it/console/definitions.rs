@@ -74,7 +74,8 @@ async fn a_board_is_defined_and_changed_once_one_has_seen_what_would_happen() {
     assert_eq!(board["quotas"][0]["name"], "q");
     // The same again is no change of a board that is there by now.
     let again = browser.submit("/console/define", &with("save")).await;
-    assert!(again.expect(412).contains("role=\"alert\""));
+    let again = again.expect(422);
+    assert!(again.contains("there is a board runs already"), "{again}");
 
     // What is wrong stands beside its setting, and nothing that was filled in is lost.
     let wrong = [

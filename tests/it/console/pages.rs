@@ -44,7 +44,7 @@ async fn an_open_service_says_so_on_its_first_page_and_where_a_key_is_made() {
     let mut browser = Browser::new(open.client());
     let first = [
         "STANDINGS_API_KEYS</code> is not set",
-        "Stored keys protect nothing",
+        "API keys that you create protect nothing",
     ];
     browser.read("/", &first).await;
     let keys = "/console/keys";

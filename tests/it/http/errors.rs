@@ -398,7 +398,11 @@ async fn methods_types_and_sizes_are_checked() {
     for (list, item) in lists.filter(|(list, _)| !list.contains('{')) {
         let answer = Client::send(client.builder(Method::POST, list)).await;
         let detail = answer.expect_problem(405, "method-not-allowed");
-        assert_eq!(detail, format!("to create something, send PUT {item}"));
+        let said = format!(", send PUT {item}");
+        assert!(
+            detail.starts_with("to create a ") && detail.ends_with(&said),
+            "{detail}"
+        );
         count += 1;
     }
     assert_eq!(count, CREATED.len());
