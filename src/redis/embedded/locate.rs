@@ -1,11 +1,11 @@
 //! Finds a server program that is new enough.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{self, Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-use std::{env, fmt, fs, io};
+use std::{env, fmt, io};
 
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -27,10 +27,7 @@ pub(super) async fn find_program(explicit: Option<&Path>) -> Result<PathBuf, Emb
     let candidates = match explicit {
         Some(program) => vec![program.to_path_buf()],
         None => candidates(
-            env::current_exe()
-                .and_then(fs::canonicalize)
-                .ok()
-                .as_deref(),
+            own_program(env::current_exe(), env::args_os().next()).as_deref(),
             &env::var_os("PATH").unwrap_or_default(),
             is_in_clone().then_some(Path::new(TOOLS_DIR)),
         ),
@@ -38,12 +35,22 @@ pub(super) async fn find_program(explicit: Option<&Path>) -> Result<PathBuf, Emb
     first_usable(candidates).await
 }
 
+/// Our own program: as the system has it or, where `/proc` is missing (in a bare chroot), as it was called by its path.
+pub(super) fn own_program(
+    running: io::Result<PathBuf>,
+    called: Option<OsString>,
+) -> Option<PathBuf> {
+    let is_path = |called: &PathBuf| called.components().nth(1).is_some();
+    let called = || called.map(PathBuf::from).filter(is_path);
+    running.ok().or_else(called)?.canonicalize().ok()
+}
+
 /// Whether our own program was built in the working directory, which is a clone then, and is trusted as the
 /// program is. An installed program may be started in a directory where others put files.
 pub fn is_in_clone() -> bool {
     let built = env::current_dir().and_then(|dir| dir.join("target").canonicalize());
-    let program = env::current_exe().and_then(fs::canonicalize);
-    matches!((program, built), (Ok(program), Ok(built)) if program.starts_with(&built))
+    let program = own_program(env::current_exe(), env::args_os().next());
+    matches!((program, built), (Some(program), Ok(built)) if program.starts_with(&built))
 }
 
 pub(super) async fn first_usable(candidates: Vec<PathBuf>) -> Result<PathBuf, EmbeddedError> {

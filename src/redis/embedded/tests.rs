@@ -628,6 +628,17 @@ async fn programs_are_tried_in_order_until_one_will_do() {
     assert!(matches!(error, EmbeddedError::ProgramTooOld(_, version) if version == "5.0.7"));
 }
 
+#[test]
+fn where_proc_is_missing_our_program_is_the_one_that_was_called_by_its_path() {
+    let running = std::env::current_exe().unwrap().canonicalize().unwrap();
+    let missing = || Err(std::io::ErrorKind::NotFound.into());
+    let own = |called: &Path| locate::own_program(missing(), Some(called.into()));
+    assert_eq!(own(&running), Some(running.clone()));
+    let found = locate::own_program(Ok(running.clone()), Some("another".into()));
+    assert_eq!(found, Some(running));
+    assert_eq!(own(Path::new("standings")), None, "found by the PATH");
+}
+
 #[tokio::test]
 async fn a_server_of_another_kind_or_an_older_one_does_not_get_the_data() {
     let (_dir, dir) = canonical_dir();
