@@ -236,7 +236,7 @@ async fn beyond_the_bound_only_who_watches_is_answered() {
     let (_redis, instance) = instance(1, PATIENT).await;
     let client = instance.client.without_keep_alive().once();
     // The connection of the start may have the only place for a moment.
-    let hold = async {
+    let holding = async {
         loop {
             let mut stream = send(&client, FOR_WORK).await;
             if read_answer(&mut stream).await.starts_with("HTTP/1.1 200") {
@@ -244,8 +244,8 @@ async fn beyond_the_bound_only_who_watches_is_answered() {
             }
         }
     };
-    let held = tokio::time::timeout(PATIENCE, hold).await;
-    let held = held.expect("there is never a place");
+    let stream = tokio::time::timeout(PATIENCE, holding).await;
+    let stream = stream.expect("there is never a place");
     for path in ["/v1/boards", "/docs/", "/nothing"] {
         let answer = client.get(path).await;
         assert_eq!(answer.headers["retry-after"], "1");
@@ -257,7 +257,7 @@ async fn beyond_the_bound_only_who_watches_is_answered() {
     client.get("/livez").await.expect(200);
     client.get("/readyz").await.expect(200);
 
-    drop(held);
+    drop(stream);
     until_answered("there is a place again", &client).await;
 }
 
