@@ -183,8 +183,9 @@ pub struct DefinitionPatchSchema {}
 /// Create or replace a board.
 ///
 /// The body is the whole definition. A missing field gets its default, except that a board keeps its `windows` and `shards`.
-/// A definition moves no data: a `PUT` with another number of shards is refused. Fields that affect stored data can't change while the board has
-/// events. The service deletes a window that has data only if `drop_windows` names it. You can send back what `GET` returns.
+/// A definition moves no data: a `PUT` with another number of shards is refused. Fields that affect stored data can't change
+/// while the board has events. The service deletes a window that has data only if `drop_windows` names it. You can send back
+/// what `GET` returns.
 #[utoipa::path(
     put, path = "/v1/boards/{board}", operation_id = "put_board",
     params(

@@ -44,7 +44,7 @@ pub enum EnvFileError {
     },
 }
 
-/// Reads the file of a directory; where there is none, there are no variables.
+/// Reads the file of a directory; without a file there are no variables.
 ///
 /// An installed program reads no file of another user than its own and root: it may be started in a directory
 /// where others put files. A clone may belong to another user, as it does when it is mounted into a container.
@@ -62,7 +62,7 @@ fn read_of(
     let path = directory.join(NAME);
     let mut file = match File::open(&path) {
         Ok(file) => file,
-        // A link to a file that is gone is not "no file".
+        // A broken symbolic link is not "no file".
         Err(error) if error.kind() == ErrorKind::NotFound && path.symlink_metadata().is_err() => {
             return Ok(Variables::new());
         }

@@ -487,9 +487,9 @@ impl Problem {
     /// An invalid body, with its errors.
     pub fn invalid(errors: Vec<FieldError>) -> Self {
         // The errors list what is known, and once is enough.
-        let brief = |error: &FieldError| match error.detail.split_once(KNOWN) {
-            Some((brief, _)) => brief.to_owned(),
-            None => error.detail.clone(),
+        let brief = |error: &FieldError| {
+            let known = error.detail.find(KNOWN).unwrap_or(error.detail.len());
+            error.detail[..known].to_owned()
         };
         let detail = match errors.as_slice() {
             [error] if error.pointer.is_empty() => brief(error),

@@ -14,8 +14,8 @@
 //!   when the last process that holds it is gone, so a server that outlived a killed service, or
 //!   one that is still dying, keeps the next one out. (A server that somebody starts by hand on
 //!   the same files, with neither this lock nor this socket, can't be seen.)
-//! - **No server goes on from half a write.** Before each start the end of the append-only file is looked
-//!   at, and a script's writes that were not written whole are cut off (`journal.rs` says why).
+//! - **No server continues from half a write.** Before each start the end of the append-only file is checked, and an
+//!   incomplete block of a script's writes is cut off (`journal.rs` says why).
 //! - **No server misreads what another one wrote.** `<data_dir>/server.version` says which server wrote the data. One of
 //!   another kind, or an older one, is not started on it.
 //! - **The watched server is our own child.** One that an earlier run left behind is shut down

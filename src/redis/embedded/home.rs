@@ -111,8 +111,8 @@ impl Home {
         Release::from_note(&fs::read_to_string(self.dir.join(RELEASE_NOTE)).ok()?)
     }
 
-    /// Asks the server on our socket, if there is one, to shut down. `Ok` says that nobody listens
-    /// there any more, `Err` who does.
+    /// Asks the server on our socket, if there is one, to shut down. `Ok`: nothing listens there any more; `Err`: which
+    /// process does.
     ///
     /// A server closes its socket only after it has written and fsynced its file, so a refused connection proves that it
     /// won't write again, even if it didn't inherit our lock.

@@ -21,13 +21,13 @@ const VERSION_MAJOR_MIN: u32 = 7;
 /// How long a program may take to print its version.
 const VERSION_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// The program to run: `explicit` and no other, or the first usable one next to our own program, then
-/// on the PATH, then in the tools directory. Where none is usable, the error is that of the first.
+/// The program to run: only `explicit` if given; otherwise the first usable one next to our own program, then on the PATH,
+/// then in the tools directory of a clone. If none is usable, the error is that of the first.
 pub(super) async fn find_program(explicit: Option<&Path>) -> Result<PathBuf, EmbeddedError> {
     let candidates = match explicit {
         Some(program) => vec![program.to_path_buf()],
         None => candidates(
-            own_program(env::current_exe(), env::args_os().next()).as_deref(),
+            own_program().as_deref(),
             &env::var_os("PATH").unwrap_or_default(),
             is_in_clone().then_some(Path::new(TOOLS_DIR)),
         ),
@@ -35,8 +35,12 @@ pub(super) async fn find_program(explicit: Option<&Path>) -> Result<PathBuf, Emb
     first_usable(candidates).await
 }
 
+fn own_program() -> Option<PathBuf> {
+    program_of(env::current_exe(), env::args_os().next())
+}
+
 /// Our own program: as the system has it or, where `/proc` is missing (in a bare chroot), as it was called by its path.
-pub(super) fn own_program(
+pub(super) fn program_of(
     running: io::Result<PathBuf>,
     called: Option<OsString>,
 ) -> Option<PathBuf> {
@@ -49,8 +53,7 @@ pub(super) fn own_program(
 /// program is. An installed program may be started in a directory where others put files.
 pub fn is_in_clone() -> bool {
     let built = env::current_dir().and_then(|dir| dir.join("target").canonicalize());
-    let program = own_program(env::current_exe(), env::args_os().next());
-    matches!((program, built), (Some(program), Ok(built)) if program.starts_with(&built))
+    matches!((own_program(), built), (Some(program), Ok(built)) if program.starts_with(&built))
 }
 
 pub(super) async fn first_usable(candidates: Vec<PathBuf>) -> Result<PathBuf, EmbeddedError> {
@@ -154,8 +157,8 @@ impl fmt::Display for Release {
 
 /// Which server the program is, if its version will do.
 ///
-/// Links are not resolved: Debian's `redis-server` is a link to `redis-check-rdb`, which decides by
-/// the name that it is called by which of the two it is.
+/// Links are not resolved: Debian's `redis-server` is a link to `redis-check-rdb`, which goes by the name that it was
+/// called with.
 pub(super) async fn release_of(program: &Path) -> Result<Release, EmbeddedError> {
     let unusable = |error| EmbeddedError::ProgramUnusable(program.into(), error);
     let mut command = Command::new(program);

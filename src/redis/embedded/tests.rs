@@ -632,9 +632,9 @@ async fn programs_are_tried_in_order_until_one_will_do() {
 fn where_proc_is_missing_our_program_is_the_one_that_was_called_by_its_path() {
     let running = std::env::current_exe().unwrap().canonicalize().unwrap();
     let missing = || Err(std::io::ErrorKind::NotFound.into());
-    let own = |called: &Path| locate::own_program(missing(), Some(called.into()));
+    let own = |called: &Path| locate::program_of(missing(), Some(called.into()));
     assert_eq!(own(&running), Some(running.clone()));
-    let found = locate::own_program(Ok(running.clone()), Some("another".into()));
+    let found = locate::program_of(Ok(running.clone()), Some("another".into()));
     assert_eq!(found, Some(running));
     assert_eq!(own(Path::new("standings")), None, "found by the PATH");
 }
