@@ -308,7 +308,10 @@ mod tests {
         );
         for (text, expected) in [
             ("[]", "the definition: must be an object, not an array"),
-            ("null", "the definition: invalid type: null, expected a map"),
+            (
+                "null",
+                "the definition: invalid type: null, expected an object",
+            ),
             (r#"{"board": "../x"}"#, "/board: a board id has"),
         ] {
             let lines = simulated(text, "").unwrap_err();
