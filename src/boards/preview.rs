@@ -81,9 +81,12 @@ fn effect(field: &str) -> &'static str {
         "league" => "Periods that begin from now on go by it. The running one ends as it began.",
         "ingest" => "Events from now on are answered like this. Those that are queued are applied.",
         "shards" => "The data moves to so many shards in the background.",
-        "update" | "order" | "decimals" | "ties" | "timezone" | "week_start" | "season"
-        | "weight" | "initial" | "uniques" | "keep_top" | "entry_data" => {
+        "update" | "order" | "decimals" | "ties" | "timezone" | "week_start" | "weight"
+        | "initial" | "uniques" | "keep_top" | "entry_data" => {
             "This can change only as long as the board has no events. No data changes."
+        }
+        "season" => {
+            "The window `season` goes by it. Once the board has events it can't change any more."
         }
         field => panic!("the effect of a change of {field} is not told"),
     }

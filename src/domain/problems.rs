@@ -226,7 +226,7 @@ problems! {
         => period_expired(board: &BoardId, standing: &StandingName) "the entries of the standing {standing} of board {board} have expired";
     NOT_FOUND = NOT_FOUND, "not-found", "There is nothing at this address",
         "There is nothing at this address.",
-        "Check the address. `/docs` shows all operations.",
+        "`/docs` shows all operations.",
         "there is nothing at this address";
     METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED, "method-not-allowed", "The address does not support this method",
         "The address exists, but does not support this method.",
@@ -580,6 +580,9 @@ impl Problem {
 pub fn parse_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
     let malformed = |detail: String| Problem::new(MALFORMED_JSON, detail);
     let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.to_string()))?;
+    if text.trim_ascii().is_empty() {
+        return Err(malformed("the body is empty".to_owned()));
+    }
     document::read(text).map_err(|error| match error {
         DocumentError::Malformed(detail) => malformed(detail),
         DocumentError::Unexpected(error) => Problem::invalid(vec![error]),

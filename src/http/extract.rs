@@ -241,9 +241,21 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
                 let (name, message) = detail.split_once(": ").unwrap_or(("", detail));
                 match name {
                     "" => invalid("query", message),
-                    name => invalid(&format!("query: {name}"), document::reason(message)),
+                    name => invalid(&format!("query: {name}"), in_query(message)),
                 }
             })
+    }
+}
+
+/// What is wrong with a parameter, in words of its own rather than those of the library that parses it.
+fn in_query(message: &str) -> String {
+    match message {
+        "invalid digit found in string" | "cannot parse integer from empty string" => {
+            "must be a whole number of at least 0".to_owned()
+        }
+        "number too large to fit in target type" => "is too large".to_owned(),
+        "provided string was not `true` or `false`" => "must be `true` or `false`".to_owned(),
+        other => document::reason(other).replace(" field", " parameter"),
     }
 }
 

@@ -138,7 +138,12 @@ impl Problem {
             status if status.is_server_error() => INTERNAL,
             _ => INVALID_PARAMETER,
         };
-        Self::new(kind, kind.page.explanation)
+        let Page {
+            explanation,
+            remedy,
+            ..
+        } = kind.page;
+        Self::new(kind, format!("{explanation} {remedy}"))
     }
 }
 

@@ -115,13 +115,13 @@ impl Topic {
             return Ok(self.news.subscribe());
         };
         let news = progress.subscribe(member);
-        if progress.is_behind(member) {
-            // One query for all that have come meanwhile.
-            let mut members = mem::take(&mut *self.coming.lock());
-            members.push(member.clone());
-            members.retain(|member| progress.is_behind(member));
-            members.sort_unstable();
-            members.dedup();
+        // One query for all that have come meanwhile.
+        let mut members = mem::take(&mut *self.coming.lock());
+        members.push(member.clone());
+        members.retain(|member| progress.is_behind(member));
+        members.sort_unstable();
+        members.dedup();
+        if !members.is_empty() {
             for member in &members {
                 progress.members.entry(member.clone()).or_default();
             }

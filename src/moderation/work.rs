@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt};
 
 use super::orders::store::{Order, Whom};
-use super::tasks::model::{Action, Task, TaskStatus};
+use super::tasks::model::{Action, Failed, Task, TaskStatus};
 use super::tasks::store::{BegunTask, OrderChange};
 use super::{orders, tasks};
 use crate::audit;
@@ -93,9 +93,9 @@ pub async fn erase(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<(
 }
 
 /// Erases a member on all existing boards, with its profile and its name in the audit log and in its standing order.
-/// Returns the number of the task that removes the remaining data and lists the boards where that fails.
+/// Returns the number of the task that removes the remaining data and lists the boards where this or the erasure fails.
 pub async fn erase_everywhere(engine: &Engine, member: &MemberId) -> Result<u64, Error> {
-    let (engine, store) = (engine, &engine.store);
+    let store = &engine.store;
     // Before the boards are listed, so a board created later finds the order without the member's id.
     orders::store::forget_member(store, member).await?;
     let boards = boards::all_ids(store).await?;
@@ -103,36 +103,30 @@ pub async fn erase_everywhere(engine: &Engine, member: &MemberId) -> Result<u64,
         Some(first) => erasures::begin(store, first).await?,
         None => 0,
     };
-    erase_on_all(engine, &boards, member, number).await?;
+    let failed = erase_on_all(engine, &boards, member, number).await?;
     profiles::store::delete(store, member).await?;
     audit::store::forget_member(store, member).await?;
     let forget = Action::Forget(member.clone(), number);
-    let begun = tasks::job::begin(engine, forget, OrderChange::None).await?;
+    let begun = tasks::job::begin(engine, forget, failed, OrderChange::None).await?;
     engine.wait_for_replicas(Instant::now()).await?;
     Ok(begun.number)
 }
 
-/// Erases a member on all existing boards under one erasure number, begun on the first of them. Skips boards that can't be
-/// read or have another fault.
+/// Erases a member on all existing boards under one erasure number, begun on the first of them. Returns the boards where that
+/// failed: it delays no other.
 async fn erase_on_all(
     engine: &Engine,
     boards: &BTreeSet<BoardId>,
     member: &MemberId,
     number: u64,
-) -> Result<(), Error> {
-    let erased: Vec<_> = boards
-        .iter()
-        .map(async |id| {
-            erasures::note(&engine.store, id, number).await?;
-            match engine.erase(id, member, number).await {
-                Err(Error::BoardNotFound(_)) => Ok(()),
-                Err(error) if error.is_fault() => Ok(()),
-                erased => erased,
-            }
-        })
-        .collect();
-    let erased = stream::iter(erased).buffer_unordered(ERASED_AT_ONCE);
-    erased.try_collect().await
+) -> Result<Vec<Failed>, Error> {
+    let erased = boards.iter().map(async |id| {
+        erasures::note(&engine.store, id, number).await?;
+        engine.erase(id, member, number).await
+    });
+    let erased: Vec<_> = erased.collect();
+    let erased = stream::iter(erased).buffered(ERASED_AT_ONCE);
+    tasks::job::failures(boards, erased.collect().await)
 }
 
 /// Hides a member on some boards, or brings it back. Returns the outcome for each board. Once this returns, it holds for
@@ -185,7 +179,7 @@ pub async fn moderate_all(engine: &Engine, action: Action) -> Result<BegunTask, 
         Action::Unhide(member) => OrderChange::End(member),
         Action::Forget(..) => OrderChange::None,
     };
-    tasks::job::begin(engine, action, change).await
+    tasks::job::begin(engine, action, Vec::new(), change).await
 }
 
 /// The task with this number.

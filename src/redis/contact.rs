@@ -13,7 +13,7 @@ use super::{StoreError, keys, script, tls};
 /// The first release with scripts that begin with `#!lua`.
 const SERVER_MAJOR_MIN: u32 = 7;
 /// Commands used directly, in addition to those in scripts and in the checks here.
-const COMMANDS: &str = "HSETNX MGET SMEMBERS SRANDMEMBER HSCAN SSCAN ZSCAN ZREVRANK";
+const COMMANDS: &str = "HSETNX MGET SMEMBERS SRANDMEMBER ZRANDMEMBER HSCAN SSCAN ZSCAN ZREVRANK";
 
 impl Store {
     /// Checks that every connection is up, and that all servers answer, can be used, and have the scripts; loads missing

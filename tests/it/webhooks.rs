@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use standings::check;
@@ -407,6 +408,36 @@ async fn bad_receivers_hold_up_no_other_and_are_given_fifteen_seconds() {
         assert!(one["last_error"].is_string(), "{one}");
     }
     assert_eq!(elsewhere.count(), 0, "redirects are not followed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_while_a_receiver_hangs_holds_up_no_other() {
+    let world = World::sending(1, NOW, "").await;
+    let (instance, client) = (&world.instances[0], world.client());
+    let (hangs, good) = (
+        Receiver::start(Manner::Hangs).await,
+        Receiver::start(Manner::Status(200)).await,
+    );
+    register(client, "hangs", everything(&hangs.url())).await;
+    let board = board(instance, "b").await;
+    post(instance, &board, 1).await;
+    instance.engine.run(&Outboxes).await.unwrap();
+    let engine = Arc::clone(&instance.engine);
+    let delivering = tokio::spawn(async move { deliveries::job::deliver(&engine).await });
+    eventually("one is under way", async || hangs.count() == 1).await;
+
+    let (due, saved) = (b"st:{boards}:webhooks-due", b"st:{boards}:saved");
+    world.redis.run(&[b"RENAME", due, saved]).await;
+    world.redis.run(&[b"SET", due, b"no sorted set"]).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.redis.run(&[b"RENAME", saved, due]).await;
+
+    register(client, "good", everything(&good.url())).await;
+    post(instance, &board, 2).await;
+    instance.engine.run(&Outboxes).await.unwrap();
+    eventually("the good one has it", async || good.count() == 1).await;
+    assert!(!delivering.is_finished());
+    delivering.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]

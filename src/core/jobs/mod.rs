@@ -228,10 +228,15 @@ impl Engine {
         let (mut turns, mut is_more) = (0, true);
         loop {
             if turns == 0 && is_more {
-                let mut due = job.due(self).await?;
-                due.retain(|item| !in_hand.contains(&job.subject(item)));
-                in_hand.extend(due.iter().map(|item| job.subject(item)));
-                waiting.extend(due);
+                match job.due(self).await {
+                    Ok(mut due) => {
+                        due.retain(|item| !in_hand.contains(&job.subject(item)));
+                        in_hand.extend(due.iter().map(|item| job.subject(item)));
+                        waiting.extend(due);
+                    }
+                    // Steps under way are finished.
+                    Err(error) => failed = Some(error),
+                }
                 (turns, is_more) = (waiting.len() + running.len(), false);
             }
             while running.len() < J::AT_ONCE
@@ -391,7 +396,7 @@ mod tests {
         assert_eq!(faults[0].name, "bad");
     }
 
-    /// An item whose step ends only after that of another item, which is due later.
+    /// An item whose step ends only after that of another item, which is due later. Once a look fails.
     #[derive(Debug, Default)]
     struct Waiting {
         is_over: tokio::sync::Notify,
@@ -410,11 +415,11 @@ mod tests {
         async fn due(&self, _: &Engine) -> Result<Vec<Self::Item>, Error> {
             let mut looks = self.looks.lock();
             *looks += 1;
-            Ok(if *looks == 1 {
-                vec!["slow"]
-            } else {
-                vec!["slow", "late"]
-            })
+            match *looks {
+                1 => Ok(vec!["slow"]),
+                2 => Err(StoreError::Unavailable("away".into()).into()),
+                _ => Ok(vec!["slow", "late"]),
+            }
         }
 
         async fn step(&self, _: &Engine, item: &mut Self::Item) -> Result<Progress, Error> {
@@ -427,11 +432,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_step_that_takes_long_does_not_hold_up_the_look_for_what_is_due() {
+    async fn a_step_that_takes_long_and_a_look_that_fails_do_not_end_each_other() {
         let address = Address::parse("redis://127.0.0.1:1");
         let store = Store::connect(&address, TimeoutFactor::default()).unwrap();
         let clock = Clock::set_to(Timestamp::from_ms_clamped(0));
         let engine = Engine::new(store, clock, &HOOKS);
-        engine.run(&Waiting::default()).await.unwrap();
+        let job = Waiting::default();
+        engine.run(&job).await.unwrap_err();
+        assert!(*job.looks.lock() > 2);
     }
 }

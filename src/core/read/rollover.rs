@@ -53,7 +53,7 @@
 //! late writes each S that contains it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -80,7 +80,7 @@ type StandingKey = (String, String, Series, i64);
 /// What this instance is completing, so that its requests don't all do the same work, and what its job has found complete.
 #[derive(Debug, Default)]
 pub(crate) struct Completing {
-    running: Mutex<HashMap<StandingKey, Arc<tokio::sync::Mutex<()>>>>,
+    running: Mutex<HashMap<StandingKey, Weak<tokio::sync::Mutex<()>>>>,
     found_complete: Mutex<HashMap<BoardId, FoundComplete>>,
     /// When a board is due again.
     schedule: Schedule<BoardId>,
@@ -95,6 +95,19 @@ impl Completing {
     pub(crate) fn plan(&self, id: &BoardId, derives: bool) {
         self.found_complete.lock().remove(id);
         self.schedule.plan(id, derives);
+    }
+
+    /// The lock of whoever completes a standing.
+    fn running(&self, key: StandingKey) -> Arc<tokio::sync::Mutex<()>> {
+        let mut running = self.running.lock();
+        // A request may be dropped at any time, so nobody removes its own.
+        running.retain(|_, lock| lock.strong_count() > 0);
+        let known = running.get(&key).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let lock = Arc::default();
+            running.insert(key, Arc::downgrade(&lock));
+            lock
+        })
     }
 
     fn was_complete(&self, shard: &Shard, series: Series, period: &Period) -> bool {
@@ -130,13 +143,7 @@ impl Engine {
             series,
             period.start_ms,
         );
-        let running = Arc::clone(
-            self.completing
-                .running
-                .lock()
-                .entry(key.clone())
-                .or_default(),
-        );
+        let running = self.completing.running(key);
         let _running = running.lock().await;
         let left = || {
             let (window, id) = (derived.window, &shard.id);
@@ -151,9 +158,7 @@ impl Engine {
             // If the definition has changed, the caller that needs the standing begins again with the new one.
             Ok(Progress::more_if(advanced == Some(false)))
         };
-        let result = self.take_steps(self.steps_wait_max(), step, left).await;
-        self.completing.running.lock().remove(&key);
-        result
+        self.take_steps(self.steps_wait_max(), step, left).await
     }
 
     /// Whether a standing whose newest period begins at this instant is built only for reads (`past.rs`).

@@ -11,7 +11,6 @@
 //! Only what was taken refuses an event. Where that depends on open reservations, the event waits, and so do those after it
 //! in its request that may take from the same pool: `wait_behind_others` sees to that between the calls of a request, and
 //! `reserve.lua` within a call.
-//! of a request, and `reserve.lua` within a call.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -287,6 +286,8 @@ impl Reservation {
                 *remaining = self.remaining.iter().map(|(_, amount)| *amount).collect();
                 Some(true)
             }
+            // These calls have done nothing.
+            Err(StoreError::Stale | StoreError::Full(_)) => Some(false),
             Err(_) if self.refusal.is_none() => None,
             _ => Some(false),
         };

@@ -111,15 +111,14 @@ impl Definition {
     fn check_windows(&self, errors: &mut Vec<FieldError>) {
         require! { errors;
             "/windows", (1..=WINDOWS_MAX).contains(&self.windows.len()) => "a board has 1 to 16 windows";
+            "/season", self.season.is_some() || !self.windows.contains(&Window::Period(Unit::Season))
+                => "is missing: the window `season` needs it";
         }
         for (index, window) in self.windows.iter().enumerate() {
             let pointer = format!("/windows/{index}");
-            let is_season = *window == Window::Period(Unit::Season);
             require! { errors;
                 &pointer, !self.windows[..index].contains(window) => "this window is named twice";
                 &pointer, self.is_sum() || !window.is_rolling() => "rolling windows need `update: sum`";
-                &pointer, self.season.is_some() || !is_season
-                    => "the window `season` needs the field `season`";
             }
         }
     }
@@ -232,8 +231,8 @@ impl Definition {
     /// The fields in which `other` would change data that is already stored.
     pub fn frozen_changes(&self, other: &Self) -> Vec<FieldError> {
         let fixed = unchanged! { self, other;
-            update order decimals ties timezone week_start season weight initial uniques keep_top entry_data;
-            title tags public public_includes names score_min score_max ranking windows carryover accept_late idempotency
+            update order decimals ties timezone week_start weight initial uniques keep_top entry_data;
+            title tags public public_includes names score_min score_max ranking windows season carryover accept_late idempotency
             retention quotas rewards league shards ingest opens_at closes_at finalize max_delay
         };
         let is_dense = |definition: &Self| definition.ranking == Ranking::Dense;
@@ -242,6 +241,7 @@ impl Definition {
             require! { changes; pointer, is_same => FROZEN; }
         }
         require! { changes;
+            "/season", self.season.is_none() || self.season == other.season => FROZEN;
             "/windows", self.league.is_none() || self.windows == other.windows => FROZEN;
             "/ranking", is_dense(self) == is_dense(other) => FROZEN;
         }
@@ -283,7 +283,7 @@ mod tests {
             pointers(r#"{"windows": ["last-7-days"], "update": "max"}"#),
             ["/windows/0"]
         );
-        assert_eq!(pointers(r#"{"windows": ["season"]}"#), ["/windows/0"]);
+        assert_eq!(pointers(r#"{"windows": ["season"]}"#), ["/season"]);
         for weight in [r#"{"default": 0}"#, r#"{"default": 1000001}"#] {
             let json = format!(r#"{{"windows": ["all"], "weight": {weight}}}"#);
             assert_eq!(pointers(&json), ["/weight/default"]);

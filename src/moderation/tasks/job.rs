@@ -68,7 +68,7 @@ impl Job for Tasks {
     }
 }
 
-/// Begins a task for all boards, and changes the standing orders in the same step.
+/// Begins a task for all boards, and changes the standing orders in the same step. `failed`: where it has failed already.
 ///
 /// # Errors
 ///
@@ -76,10 +76,12 @@ impl Job for Tasks {
 pub async fn begin(
     engine: &Engine,
     action: Action,
+    failed: Vec<Failed>,
     change: OrderChange<'_>,
 ) -> Result<BegunTask, Error> {
     let total = store::board_count(&engine.store).await?;
-    let task = Task::new(action, engine.clock.now(), total);
+    let mut task = Task::new(action, engine.clock.now(), total);
+    task.add_failed(failed);
     let begun = store::begin(&engine.store, &task, change).await?;
     begun.ok_or_else(|| Problem::too_many_orders(ORDERS_MAX).into())
 }
@@ -141,8 +143,7 @@ async fn is_overtaken(engine: &Engine, number: u64, action: &Action) -> Result<b
     })
 }
 
-/// Carries out a task's action on these boards, and returns those where it failed. Fails as a whole if a server does not
-/// answer: the same boards are tried again.
+/// Carries out a task's action on these boards, and returns those where it failed.
 async fn act_on(
     engine: &Engine,
     action: &Action,
@@ -153,9 +154,20 @@ async fn act_on(
         .map(|board| act(engine, action, board))
         .collect();
     let acts = stream::iter(acts).buffered(BOARDS_AT_ONCE);
-    let acts: Vec<Result<(), Error>> = acts.collect().await;
+    failures(boards, acts.collect().await)
+}
+
+/// The boards where an action on all of them failed, by its results.
+///
+/// # Errors
+///
+/// The error of a board if it is no fault of that board, for example if a server does not answer: then all are to be tried again.
+pub fn failures<'a>(
+    boards: impl IntoIterator<Item = &'a BoardId>,
+    results: Vec<Result<(), Error>>,
+) -> Result<Vec<Failed>, Error> {
     let mut failed = Vec::new();
-    for (board, acted) in boards.iter().zip(acts) {
+    for (board, acted) in boards.into_iter().zip(results) {
         let Err(error) = acted else {
             continue;
         };

@@ -145,8 +145,17 @@ impl Task {
         };
         left.after = Some(last.clone());
         self.done += boards.len() as u64;
-        let room = FAILED_MAX.saturating_sub(self.failed.len());
-        self.failed.extend(failed.into_iter().take(room));
+        self.add_failed(failed);
+    }
+
+    /// Records boards on which it failed, as long as there is room.
+    pub fn add_failed(&mut self, failed: Vec<Failed>) {
+        for new in failed {
+            let is_known = self.failed.iter().any(|known| known.board == new.board);
+            if !is_known && self.failed.len() < FAILED_MAX {
+                self.failed.push(new);
+            }
+        }
     }
 
     /// Marks it as finished.
@@ -166,12 +175,14 @@ mod tests {
         let member = MemberId::parse("ann").unwrap();
         let mut task = Task::new(Action::Unhide(member), now, 2);
         let boards = ["a", "b"].map(|id| BoardId::parse(id).unwrap());
-        let failed = Failed {
-            board: boards[1].clone(),
+        let failed = (0..=FAILED_MAX).map(|number| Failed {
+            board: BoardId::parse(&format!("b{number}")).unwrap(),
             failure: Failure::Fault,
             detail: "a fault".to_owned(),
-        };
-        task.advance(&boards, vec![failed; FAILED_MAX + 1]);
+        });
+        let failed: Vec<_> = failed.collect();
+        task.add_failed(failed[..1].to_vec());
+        task.advance(&boards, failed);
         task.advance(&[], Vec::new());
         assert_eq!((task.done, task.failed.len()), (2, FAILED_MAX));
         let stored = serde_json::to_string(&task).unwrap();

@@ -274,11 +274,11 @@ async fn revise_before(
         let keys = keys.await?;
         let sections = keys.iter();
         let sections = sections.filter_map(|key| board.section_named(unit, key));
-        let kept = sections.filter(|section| is_kept(board, &section.period, now));
-        let kept: Vec<Section> = kept.collect();
-        revise_sections(engine, live, &kept, cause).await?;
-        // Sections come in descending order of their ends.
-        if kept.len() < SECTIONS_AT_ONCE {
+        let sections: Vec<Section> = sections.collect();
+        // They come in descending order of their ends.
+        let kept = sections.partition_point(|section| is_kept(board, &section.period, now));
+        revise_sections(engine, live, &sections[..kept], cause).await?;
+        if keys.len() < SECTIONS_AT_ONCE || kept < sections.len() {
             return Ok(());
         }
         before = keys.into_iter().next_back();

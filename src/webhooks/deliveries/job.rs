@@ -64,7 +64,8 @@ pub async fn deliver(engine: &Engine) -> Result<(), Error> {
     // Awaits nothing else: a write queues after earlier ones, and only this loop polls these.
     while let Some(ended) = running.next().await {
         match ended {
-            Ended::Looked(Ok(due)) if failed.is_none() => {
+            Ended::Looked(Ok(due)) => {
+                failed = None;
                 for name in due.into_iter().filter(|name| !faulty.contains(name)) {
                     let count = under_way.entry(name.clone()).or_insert(0);
                     let new = AT_ONCE - *count;
@@ -76,9 +77,13 @@ pub async fn deliver(engine: &Engine) -> Result<(), Error> {
                     running.push(Either::Left(look(engine, LOOK_INTERVAL)));
                 }
             }
-            Ended::Looked(Ok(_)) => {}
-            // If Redis fails, deliveries in flight are finished first.
-            Ended::Looked(Err(error)) => failed = Some(error),
+            // A webhook may be busy for hours. Meanwhile the others are looked at again.
+            Ended::Looked(Err(error)) => {
+                failed = Some(error);
+                if !running.is_empty() {
+                    running.push(Either::Left(look(engine, LOOK_INTERVAL)));
+                }
+            }
             Ended::Served(name, served) => {
                 under_way
                     .entry(name.clone())
@@ -103,15 +108,15 @@ pub async fn deliver(engine: &Engine) -> Result<(), Error> {
 /// After a pause, reads which webhooks have something due.
 async fn look(engine: &Engine, pause: Duration) -> Ended {
     tokio::time::sleep(pause).await;
-    Ended::Looked(
-        async {
-            if engine.states.get::<Counted>().is_due() {
-                count(engine).await?;
-            }
-            Ok(store::due_webhooks(&engine.store, engine.clock.now()).await?)
-        }
-        .await,
-    )
+    if engine.states.get::<Counted>().is_due()
+        && let Err(error) = count(engine).await
+    {
+        throttle::say("webhooks", |more| {
+            tracing::error!(%error, more, "the deliveries of webhooks can't be counted");
+        });
+    }
+    let due = store::due_webhooks(&engine.store, engine.clock.now());
+    Ended::Looked(due.await.map_err(Error::from))
 }
 
 /// Sends a webhook's due messages, one after the other.

@@ -77,7 +77,6 @@ async fn a_definition_is_created_replaced_and_read_with_its_version() {
 async fn what_would_change_stored_data_can_not_change_with_events() {
     let world = World::start(NOW).await;
     let client = world.client();
-    let season = json!({"start": "2026-01-01T00:00:00Z", "length": "14d"});
     let definition = json!({"windows": ["day", "last-7-days"]});
     client.define("b", definition.clone()).await;
     client
@@ -95,7 +94,6 @@ async fn what_would_change_stored_data_can_not_change_with_events() {
         ("ties", json!("last")),
         ("timezone", json!("Asia/Tokyo")),
         ("week_start", json!("sunday")),
-        ("season", season),
         ("ranking", json!("dense")),
     ];
     for (field, value) in changes {
@@ -118,6 +116,41 @@ async fn what_would_change_stored_data_can_not_change_with_events() {
         .expect_problem(409, "board-in-use");
     let harmless = json!({"windows": ["week", "day", "last-7-days"], "ranking": "competition", "title": "t", "accept_late": "1h"});
     client.put("/v1/boards/b", harmless).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn seasons_may_be_added_to_a_board_with_events_but_not_changed() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    client.define("b", json!({"windows": ["all"]})).await;
+    let post = async |event| client.post("/v1/boards/b/events", event).await;
+    let before = json!({"id": "before", "member": "a", "score": 1});
+    post(before.clone()).await.expect(200);
+
+    let with_season = |length: &str| json!({"windows": ["all", "season"], "season": {"start": "2026-01-01T00:00:00Z", "length": length}});
+    let change = with_season("14d");
+    client.put("/v1/boards/b", change.clone()).await.expect(200);
+    post(json!({"member": "a", "score": 5})).await.expect(200);
+    let again = post(before).await.expect(200);
+    assert_eq!(again["status"], "duplicate");
+    // In any window that is added, events count from then on.
+    for (window, score) in [("all", 6), ("season", 5)] {
+        let path = format!("/v1/boards/b/standings/{window}");
+        let page = client.get(&path).await.expect(200);
+        assert_eq!(page["entries"][0]["score"], score, "{page}");
+    }
+
+    client.put("/v1/boards/b", change).await.expect(200);
+    let none = json!({"windows": ["all", "season"]});
+    let problem = client.put("/v1/boards/b", none).await.expect(422);
+    assert_eq!(problem["errors"][0]["pointer"], "/season");
+    let removed = json!({"windows": ["all"]});
+    for (query, refused) in [("", with_season("7d")), ("?drop_windows=season", removed)] {
+        let path = format!("/v1/boards/b{query}");
+        let problem = client.put(&path, refused).await.expect(409);
+        assert_eq!(problem["type"], "/problems/board-in-use");
+        assert_eq!(problem["errors"][0]["pointer"], "/season");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,20 +29,22 @@ async fn assert_nothing_was_written(client: &Client) {
 async fn a_body_that_is_no_json_is_malformed() {
     let world = world().await;
     let client = world.client();
-    let bodies: [&[u8]; 6] = [
-        b"",
-        b"{",
-        b"nonsense",
-        b"{\"member\": \"a\xff\", \"score\": 1}",
-        b"{} {}",
-        b"[1,]",
+    let bodies: [(&[u8], &str); 7] = [
+        (b"", "the body is empty"),
+        (b" \n", "the body is empty"),
+        (b"{", "EOF while parsing"),
+        (b"nonsense", "expected "),
+        (b"{\"member\": \"a\xff\", \"score\": 1}", "invalid utf-8"),
+        (b"{} {}", "trailing characters"),
+        (b"[1,]", "expected value"),
     ];
-    for body in bodies {
+    for (body, expected) in bodies {
         for path in ["/v1/boards/b/events", "/v1/events", "/v1/standings/query"] {
             let answer = client
                 .post_text(path, "application/json", body.to_vec())
                 .await;
-            answer.expect_problem(400, "malformed-json");
+            let detail = answer.expect_problem(400, "malformed-json");
+            assert!(detail.starts_with(expected), "{detail}");
         }
     }
     assert_nothing_was_written(client).await;
@@ -200,7 +202,7 @@ async fn a_definition_is_checked_field_by_field() {
         (json!({"windows": ["decade"]}), "/windows/0"),
         (json!({"windows": ["last-1-days"]}), "/windows/0"),
         (json!({"windows": []}), "/windows"),
-        (json!({"windows": ["season"]}), "/windows/0"),
+        (json!({"windows": ["season"]}), "/season"),
         (
             json!({"windows": ["last-7-days"], "update": "max"}),
             "/windows/0",
@@ -297,6 +299,23 @@ async fn parameters_are_checked() {
             .await
             .expect_problem(400, "invalid-parameter");
         assert!(!detail.is_empty(), "{path}");
+    }
+    for (query, expected) in [
+        (
+            "size=x",
+            "query: size: must be a whole number of at least 0",
+        ),
+        ("page=99999999999999999999", "query: page: is too large"),
+        ("raw=yes", "query: raw: must be `true` or `false`"),
+        (
+            "sise=9",
+            "query: sise: unknown parameter `sise`: did you mean `size`? Known parameters: `page`,",
+        ),
+    ] {
+        let path = format!("/v1/boards/b/standings/day?{query}");
+        let answer = client.get(&path).await;
+        let detail = answer.expect_problem(400, "invalid-parameter");
+        assert!(detail.starts_with(expected), "{detail}");
     }
     let event = json!({"member": "a", "score": 1});
     for path in [

@@ -513,6 +513,70 @@ async fn who_is_erased_everywhere_is_gone_from_each_board_with_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_board_where_a_member_could_not_be_erased_is_named_by_the_job() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    let boards = ["damaged", "whole"];
+    for board in boards {
+        client.define(board, json!({"windows": ["day"]})).await;
+        for member in ["gone", "stays"] {
+            let path = format!("/v1/boards/{board}/events");
+            let event = event(member, 1, json!({}));
+            client.post(&path, event).await.expect(200);
+        }
+    }
+    let registry = world.redis.keys("st:{damaged}:*:keys").await.remove(0);
+    let erasing = registry.replace(":keys", ":erasing");
+    let set: [&[u8]; 3] = [b"SET", erasing.as_bytes(), b"no hash"];
+    world.redis.run(&set).await;
+    // Once it is mended, the same request erases the member there, too.
+    for (failed, totals) in [(json!("damaged"), [2, 1]), (Value::Null, [1, 1])] {
+        let answer = client.delete("/v1/members/gone").await;
+        let address = answer.headers["location"].to_str().unwrap().to_owned();
+        answer.expect(202);
+        world.redis.run(&[b"DEL", erasing.as_bytes()]).await;
+        world.instances[0].engine.run(&Tasks).await.unwrap();
+        let job = client.get(&address).await.expect(200);
+        assert_eq!(job["status"], "done", "{job}");
+        assert_eq!(job["failed"][0]["board"], failed, "{job}");
+        assert!(job["failed"][1].is_null(), "{job}");
+        for (board, total) in boards.into_iter().zip(totals) {
+            let path = format!("/v1/boards/{board}/standings/day");
+            let page = client.get(&path).await.expect(200);
+            assert_eq!(page["total"], total, "{board}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_where_erasures_can_not_end_holds_up_no_other() {
+    let world = world(json!({"windows": ["day"]})).await;
+    let (client, engine) = (world.client(), world.engine());
+    client.define("damaged", json!({"windows": ["day"]})).await;
+    let path = "/v1/boards/damaged/events";
+    let stays = event("stays", 1, json!({}));
+    client.post(path, stays).await.expect(200);
+    let registry = world.redis.keys("st:{damaged}:*:keys").await.remove(0);
+    let erasing = registry.replace(":keys", ":erasing");
+    let set: [&[u8]; 3] = [b"SET", erasing.as_bytes(), b"no hash"];
+    world.redis.run(&set).await;
+    // More than the job asks for at a time, and older than the other.
+    let damaged = BoardId::parse("damaged").unwrap();
+    for number in 1..=150 {
+        erasures::note(&engine.store, &damaged, number)
+            .await
+            .unwrap();
+    }
+    send(client, "gone", 5, json!({})).await;
+    erase_half_way(engine, "gone", 0).await;
+    eventually("the other is removed", async || {
+        let _ = engine.run(&Erasures).await;
+        traces_in(&world, "st:{b}*", "gone").await == [""; 0]
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_is_erased_everywhere_has_no_profile_and_is_nobody_in_the_log() {
     let world = world(json!({"windows": ["day"]})).await;
     let client = world.client();

@@ -193,18 +193,18 @@ pub async fn unfinished_changes(store: &Store, age_ms: i64) -> Result<Vec<Begun>
     begun(store, keys::BEGUN, age_ms).await
 }
 
-/// Some of what was begun at least `age_ms` ago, oldest first.
+/// Some of what was begun at least `age_ms` ago: any, so that what can't be finished holds up nothing else.
 pub(crate) async fn begun(
     store: &Store,
     begun: &str,
     age_ms: i64,
 ) -> Result<Vec<Begun>, StoreError> {
-    let before = stamp_ago(store, age_ms).await?.to_string();
-    let count = CALL_BEGUN_MAX.to_string();
-    let range = [begun, "0", &before, "BYSCORE", "LIMIT", "0", &count];
-    let members: Vec<String> = store.command("ZRANGE", range).await?;
+    let before = stamp_ago(store, age_ms).await?;
+    let args = [begun, &CALL_BEGUN_MAX.to_string()];
+    let members: Vec<String> = store.command("ZRANDMEMBER", args).await?;
     let begun = members.iter().filter_map(|member| member.parse().ok());
-    Ok(begun.collect())
+    let is_old = |begun: &Begun| i64::try_from(begun.stamp).is_ok_and(|stamp| stamp <= before);
+    Ok(begun.filter(is_old).collect())
 }
 
 /// About the last stamp that was given `age_ms` ago.

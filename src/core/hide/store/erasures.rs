@@ -195,7 +195,7 @@ pub async fn seats_left(
     Ok(seat.into_iter().chain(seats).collect())
 }
 
-/// Some of the noted erasures, oldest first.
+/// Some of the noted erasures.
 pub async fn begun(store: &Store) -> Result<Vec<Begun>, StoreError> {
     boards::begun(store, keys::ERASING, 0).await
 }
