@@ -465,6 +465,6 @@ fn in_short(lines: &[Line]) -> String {
     format!(
         "Compared with [Podium](https://github.com/topfreegames/podium), another leaderboard service on Redis, on the same machine: \
          {one:.1} times as many single scores per second, {hundred:.1} times as many in batches of a hundred, {any_page:.1} times as \
-         many pages and {member:.1} times as many members ([BENCHMARKS.md](BENCHMARKS.md#beside-podium)).\n"
+         many reads of a page and {member:.1} times as many reads of a member ([BENCHMARKS.md](BENCHMARKS.md#beside-podium)).\n"
     )
 }

@@ -61,26 +61,26 @@ fn effect(field: &str) -> &'static str {
         }
         "ranking" => "Reads count ranks like this from now on. No score changes.",
         "score_min" | "score_max" | "accept_late" | "opens_at" | "closes_at" => {
-            "Events from now on are measured by it. Events that were taken stay."
+            "It applies to events from now on. Events that were taken stay."
         }
         "quotas" => {
-            "Events from now on are measured by it. What was counted under the name of a quota stays counted."
+            "It applies to events from now on. What was counted under the name of a quota stays counted."
         }
         "rewards" => {
             "Periods that are closed from now on give these rewards. What members have won in others stays."
         }
-        "idempotency" => "The ids of events from now on are remembered for so long.",
+        "idempotency" => "It applies to the ids of events from now on.",
         "retention" => {
-            "A standing that gets its first event from now on is kept for so long. Other standings keep the time that they have."
+            "It applies to standings that get their first event from now on. Others expire as before."
         }
         "carryover" => "Events from now on carry this share over. What was carried over stays.",
         "finalize" => {
-            "Periods that end from now on wait for so long, and those that have ended and are not final. What is final stays final."
+            "It applies to periods that end from now on, and to those that have ended and are not final. What is final stays final."
         }
         "max_delay" => "Closings that begin from now on wait for queued events like this.",
         "league" => "Periods that begin from now on go by it. The running one ends as it began.",
         "ingest" => "Events from now on are answered like this. Those that are queued are applied.",
-        "shards" => "The data moves to so many shards in the background.",
+        "shards" => "The data moves to the new shards in the background.",
         "update" | "order" | "decimals" | "ties" | "timezone" | "week_start" | "weight"
         | "initial" | "uniques" | "keep_top" | "entry_data" => {
             "This can change only as long as the board has no events. No data changes."

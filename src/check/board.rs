@@ -56,7 +56,7 @@ impl Check<'_> {
         if let Some(next) = board.placement.next {
             let shards = next.to.shards;
             self.report.note(format!(
-                "board {id} is moving to {shards} shards: those are not checked, and it is not mended"
+                "board {id} is moving to {shards} shards: these are not checked, and the board is not repaired"
             ));
             self.check_moving(&board).await?;
             if next.is_closing {

@@ -1,4 +1,9 @@
-//! The settings: each is a flag, and a variable of the environment or of the file `.env`.
+//! The settings: each is a flag, and a variable of the environment or of the file `.env`. A flag overrides the environment,
+//! and that overrides the file.
+//!
+//! `ServeArgs` has a field for each, with its description and default: `--help`, `.env.example` and the table in
+//! docs/settings.md come from it. `reading.rs` reads them once, before anything starts, and reports what is invalid by name;
+//! `env_file.rs` reads `.env`, which must not belong to another user.
 
 pub mod env_file;
 mod reading;

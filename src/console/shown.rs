@@ -78,7 +78,7 @@ pub(super) fn done(what: &str) -> Option<&'static str> {
         "replayed" => "The event waits in the queue again.",
         "discarded" => "The dead letter is deleted. Its event never counts.",
         "final" => "The period is final. No event counts for it any more.",
-        "moving" => "The move is under way. Load the page again to see how far it has come.",
+        "moving" => "The data is moving. Load the page again to see how far it has come.",
         "reviewed" => "The review is written down.",
         "stored" => "The profile is stored.",
         "set" => "The initial scores are set.",

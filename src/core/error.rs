@@ -41,7 +41,7 @@ pub enum Error {
     #[error("there is no board {0}")]
     BoardNotFound(BoardId),
     /// This client had too much of the past built, or too many clients ask for that; try again after this time.
-    #[error("so many standings of the past are being built that this one has to wait")]
+    #[error("too many past standings are being built; try this one again later")]
     TooMuchPast(Duration),
     /// The last period of a league is being turned over, for at least this many milliseconds more.
     #[error("the last period of the league is being turned over; try again in {} s", .0.div_ceil(1_000).max(1))]
@@ -181,7 +181,7 @@ impl Error {
             }
             Rejection::InFuture => {
                 format!(
-                    "at {at} lies in a period of the league {id} that has not begun; now is {now}"
+                    "at {at} is in a period of the league {id} that has not begun; it is now {now}"
                 )
             }
             Rejection::TooLate => {

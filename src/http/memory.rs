@@ -197,7 +197,7 @@ impl IntoResponse for Written {
 fn overloaded() -> Problem {
     Problem::new(
         OVERLOADED,
-        "the requests that are under way take all the memory that is set aside for them; try again",
+        "the running requests use all the memory that is set aside for them; try again",
     )
 }
 

@@ -142,7 +142,7 @@ pub(crate) async fn sample(engine: &Engine) {
             tracing::warn!(
                 server,
                 more,
-                "how much waits on a server can't be told; it will be asked again"
+                "how many events wait on a server is not known; it will be asked again"
             );
         });
     }

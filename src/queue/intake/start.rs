@@ -35,7 +35,7 @@ impl Start {
     pub(super) fn within(&self, log: Extent) -> Result<(i64, i64), Error> {
         if let Some(taken) = self.taken_max.filter(|taken| *taken > log.end) {
             return Err(Error::Log(format!(
-                "{} ends at offset {}, but records up to {taken} were taken: the topic was made anew, or is another one of this name",
+                "{} ends at offset {}, but records up to {taken} were taken: the topic was deleted and created again, or another one has this name",
                 self.partition, log.end
             )));
         }

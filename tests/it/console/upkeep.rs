@@ -10,7 +10,7 @@ async fn a_board_is_closed_moved_and_deleted() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let page = "/console/boards/votes/upkeep";
-    let parts = ["takes events for ever", "makes no period final", "1 shard"];
+    let parts = ["The board has no end", "makes no period final", "1 shard"];
     browser.read(page, &parts).await;
     let closes_at = async || admin.get("/v1/boards/votes").await.expect(200)["closes_at"].clone();
     let close = "/console/boards/votes/close";
