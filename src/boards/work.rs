@@ -116,7 +116,7 @@ pub async fn define(
     draft: &Draft,
     terms: &Terms,
 ) -> Result<(Arc<Board>, Option<Arc<Board>>), Error> {
-    let (engine, store) = (engine, &engine.store);
+    let store = &engine.store;
     let (board, before, stored) = until_unchanged(async || {
         let drops = engine.boards.drops();
         let change = propose(engine, id, draft, terms).await?;
@@ -280,7 +280,7 @@ pub async fn delete(
     id: &BoardId,
     precondition: &Precondition,
 ) -> Result<Arc<Board>, Error> {
-    let (engine, store) = (engine, &engine.store);
+    let store = &engine.store;
     until_unchanged(async || {
         let drops = engine.boards.drops();
         let stored = boards::load(store, id).await?;

@@ -1,8 +1,7 @@
 //! Visitors, who are distinguished by a cookie, and viewers, who are signed in.
 //!
 //! A browser has the id of its session in a cookie, and Redis has the digest of the id. Each request looks the API key up
-//! again:
-//! a session ends with the key that has begun it.
+//! again: a session ends with the key that has begun it.
 
 use std::ops::Deref;
 use std::sync::Arc;

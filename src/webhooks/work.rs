@@ -211,7 +211,7 @@ pub async fn retry_delivery(
         let delivery = stored.read()?.anew(now);
         let ended = deliveries::store::end(&engine.store, name, &stored, &delivery, now);
         if !ended.await? {
-            return Err(Error::Again(Outdated::Board));
+            return Err(Error::Again(Outdated::Read));
         }
         let id = id.clone();
         Ok(NamedDelivery { id, delivery })
@@ -257,7 +257,7 @@ async fn change(
     let store = &engine.store;
     match store::change(store, name, seen, new, now).await? {
         Changed::Done => Ok(()),
-        Changed::Not => Err(Error::Again(Outdated::Board)),
+        Changed::Not => Err(Error::Again(Outdated::Read)),
         Changed::Full => Err(Problem::too_many_webhooks(WEBHOOKS_MAX).into()),
     }
 }

@@ -18,8 +18,8 @@
 //! - The record stays when the import has ended. Once the board has forgotten its ids, the import refuses to run again.
 //! - Rejected rows go to a file (`rejects.rs`). Each is in it once, even if the import is interrupted.
 //! - The service gives rows without `at` their times as they come in. So requests with such rows are sent one after the
-//!   other, in
-//!   the order of the file, each after the response to the one before. A row that is sent again keeps its first time.
+//!   other, in the order of the file, each after the response to the one before. A row that is sent again keeps its first
+//!   time.
 //! - The memory is bounded by the batches in flight and in the queue, and does not grow with the file.
 
 mod csv;

@@ -55,7 +55,7 @@ pub async fn read(
     let mut found = period_to_export(engine, id, window, choice, cohort).await?;
     if let Some(result) = found.period.result.as_ref().filter(|_| !found.is_revising) {
         let section = &found.period.target.standing.section();
-        let (engine, live) = (engine, &found.live);
+        let live = &found.live;
         found.digest = digests::of_result(engine, live, section, result, &found.basis).await?;
     }
     Ok(found)

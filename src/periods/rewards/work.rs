@@ -123,7 +123,7 @@ pub async fn claim(
         let (board, rule, member) = (&request.board, &request.rule, member.as_str());
         Error::from(Problem::reward_not_found(board, &standing, rule, member))
     };
-    let (engine, choice) = (engine, Choice::Key(request.key.clone()));
+    let choice = Choice::Key(request.key.clone());
     engine
         .with_board(&request.board, async |live| {
             let revised = revisions::work::revise(engine, &request.board).await?;
@@ -180,7 +180,7 @@ pub(crate) async fn final_section(
     choice: &Choice,
     whose: Whose<'_>,
 ) -> Result<Option<FinalSection>, Error> {
-    let (engine, board) = (engine, &live.board);
+    let board = &live.board;
     engine.forget_all(&board.id).await?;
     engine.require_current(live)?;
     let (named, _) = unit_of(live, window)?;
