@@ -18,7 +18,8 @@
 //!
 //! - **Servers.** Each server has its own connections, turns and limits, so that one that is away holds up no other. Writes
 //!   of one shard are carried out in the order of their calls: from the batcher to the queue of the client library no
-//!   function is `async`, so no call can wait on the way and be overtaken.
+//!   function is `async`, so no call can wait on the way and be overtaken. Only one that is refused because its slot moves to
+//!   another server comes later than those after it.
 //! - **Clusters.** The client library is used for single servers only. Its cluster support repeats calls that may have been
 //!   carried out, and mixes up replies after `ASK`. A call that is refused because its slot is elsewhere, or moving, has
 //!   done nothing: it is retried for two seconds. `ASK` is never followed, since a script at the target would take keys

@@ -10,7 +10,7 @@
 //!   for leagues. At the end of each case the keys of each standing have to expire at one instant, `standings check` finds
 //!   nothing, and when the boards are deleted no key of them is left. `flights.rs` replays real data.
 //! - `kills/` and `faults.rs` kill the program and its Redis, move slots, fail over.
-//! - `scripts.rs` runs every script by itself. `openapi/` sends every example of the document, and damaged ones, and compares each
+//! - `scripts/` runs every script by itself. `openapi/` sends every example of the document, and damaged ones, and compares each
 //!   answer with its schema. `docs.rs` runs the sessions of README and docs as they stand. `tidy/` checks what no compiler checks.
 //!
 //! - Random tests play few cases. `make soak` plays many, with one server and with clusters; `STANDINGS_TEST_DEPTH` and

@@ -54,7 +54,6 @@ struct Position {
     before: BTreeMap<String, Moderated>,
     /// How many visible members the standing has.
     total: u64,
-    #[serde(rename = "course")]
     scan: RewardScan,
     taken_back: TakenBack,
 }
