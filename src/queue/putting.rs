@@ -228,11 +228,15 @@ async fn find_waiting(
     events: Vec<(usize, QueuedEvent)>,
     batch: &mut QueuedBatch,
 ) {
-    for (index, event) in events {
+    let found = events.iter().map(async |(_, event)| {
         let shard = &live.shard_of(&event.member).shard;
         let is_it = |waiting: &QueuedEvent| waiting.fingerprint == event.fingerprint;
         let waiting = queues::find(&engine.store, shard, &event.id).await;
-        match waiting.map(|waiting| waiting.into_iter().find(is_it)) {
+        waiting.map(|waiting| waiting.into_iter().find(is_it))
+    });
+    let found = join_all(found).await;
+    for ((index, _), waiting) in events.into_iter().zip(found) {
+        match waiting {
             Ok(Some(waiting)) => batch.ended.push((index, Ok(Arc::new(waiting)))),
             Ok(None) => batch.left.push(index),
             Err(error) => batch.ended.push((index, Err(error.into()))),

@@ -134,19 +134,30 @@ impl Engine {
         places: impl Fn(&Submission) -> Vec<usize>,
         submissions: &mut [Submission],
     ) {
-        for (index, known) in self.known_in(shards, places, submissions).await {
+        let known = self.known_in(shards, places, submissions).await;
+        let sent = &*submissions;
+        let replies = known.into_iter().map(async |(index, known)| {
+            let reply = match known {
+                Ok(None) => None,
+                Ok(Some(recalled)) => {
+                    let member = &sent[index].incoming().member;
+                    Some(Ok(self.answer(&attempt.live, member, recalled).await))
+                }
+                Err(error) => Some(Err(error)),
+            };
+            (index, reply)
+        });
+        for (index, reply) in join_all(replies).await {
             let submission = &mut submissions[index];
-            match known {
+            match reply {
                 // Another shard has remembered it.
                 _ if submission.planned().is_none() => {}
-                Ok(None) => {}
-                Ok(Some(recalled)) => {
-                    let member = &submission.incoming().member;
-                    let reply = self.answer(&attempt.live, member, recalled).await;
+                None => {}
+                Some(Ok(reply)) => {
                     submission.send();
                     submission.state = submission.heard(attempt, reply);
                 }
-                Err(error) => submission.state = error.into(),
+                Some(Err(error)) => submission.state = error.into(),
             }
         }
     }
