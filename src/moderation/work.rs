@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use futures::stream::{self, StreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::orders::store::{Order, Whom};
 use super::tasks::model::{Action, Failed, Task, TaskStatus};
@@ -122,11 +122,12 @@ async fn erase_on_all(
 ) -> Result<Vec<Failed>, Error> {
     let erased = boards.iter().map(async |id| {
         erasures::note(&engine.store, id, number).await?;
-        engine.erase(id, member, number).await
+        tasks::job::failure(id, engine.erase(id, member, number).await)
     });
     let erased: Vec<_> = erased.collect();
-    let erased = stream::iter(erased).buffered(ERASED_AT_ONCE);
-    tasks::job::failures(boards, erased.collect().await)
+    let erased = stream::iter(erased).buffer_unordered(ERASED_AT_ONCE);
+    let failed = erased.try_filter_map(async |failed| Ok(failed));
+    failed.try_collect().await
 }
 
 /// Hides a member on some boards, or brings it back. Returns the outcome for each board. Once this returns, it holds for

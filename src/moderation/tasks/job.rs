@@ -154,39 +154,36 @@ async fn act_on(
         .map(|board| act(engine, action, board))
         .collect();
     let acts = stream::iter(acts).buffered(BOARDS_AT_ONCE);
-    failures(boards, acts.collect().await)
+    let acts: Vec<_> = acts.collect().await;
+    let failed = boards.iter().zip(acts);
+    let failed = failed.map(|(board, acted)| failure(board, acted).transpose());
+    failed.flatten().collect()
 }
 
-/// The boards where an action on all of them failed, by its results.
+/// What a task notes of a board by the result of its action there, if that failed.
 ///
 /// # Errors
 ///
-/// The error of a board if it is no fault of that board, for example if a server does not answer: then all are to be tried again.
-pub fn failures<'a>(
-    boards: impl IntoIterator<Item = &'a BoardId>,
-    results: Vec<Result<(), Error>>,
-) -> Result<Vec<Failed>, Error> {
-    let mut failed = Vec::new();
-    for (board, acted) in boards.into_iter().zip(results) {
-        let Err(error) = acted else {
-            continue;
-        };
-        let failure = match &error {
-            // It was deleted meanwhile.
-            Error::BoardNotFound(_) => continue,
-            error if error.is(TOO_MANY_HIDDEN) => Failure::Full,
-            Error::Unreadable { .. } | Error::OtherFormat(_) => Failure::Unreadable,
-            error if error.is_fault() => Failure::Fault,
-            _ => return Err(error),
-        };
-        tracing::error!(%board, %error, "a task for all boards has failed at one board");
-        failed.push(Failed {
-            board: board.clone(),
-            failure,
-            detail: error.to_string(),
-        });
-    }
-    Ok(failed)
+/// The error itself if it is no fault of the board, for example if a server does not answer: then the action is to be
+/// repeated on all boards.
+pub fn failure(board: &BoardId, acted: Result<(), Error>) -> Result<Option<Failed>, Error> {
+    let Err(error) = acted else {
+        return Ok(None);
+    };
+    let failure = match &error {
+        // It was deleted meanwhile.
+        Error::BoardNotFound(_) => return Ok(None),
+        error if error.is(TOO_MANY_HIDDEN) => Failure::Full,
+        Error::Unreadable { .. } | Error::OtherFormat(_) => Failure::Unreadable,
+        error if error.is_fault() => Failure::Fault,
+        _ => return Err(error),
+    };
+    tracing::error!(%board, %error, "a task for all boards has failed at one board");
+    Ok(Some(Failed {
+        board: board.clone(),
+        failure,
+        detail: error.to_string(),
+    }))
 }
 
 async fn act(engine: &Engine, action: &Action, board: &BoardId) -> Result<(), Error> {
