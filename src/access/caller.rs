@@ -23,7 +23,7 @@ use crate::domain::secret::Digest;
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::events::work::Incoming;
-use crate::http::problem::{FORBIDDEN, INTERNAL, Problem};
+use crate::http::problem::{FORBIDDEN, INTERNAL, Problem, UNAUTHENTICATED};
 use crate::http::supply::{Taker, Takers};
 
 /// An identified caller.
@@ -143,6 +143,10 @@ impl Caller {
             return Ok(());
         }
         let (scope, scopes) = (scope.name(), self.scopes);
+        if matches!(self.known_by, KnownBy::Visit) {
+            let detail = format!("this needs an API key with the scope `{scope}`");
+            return Err(Problem::new(UNAUTHENTICATED, detail));
+        }
         let detail = format!("this needs the scope `{scope}`; the key has: {scopes}");
         Err(Problem::new(FORBIDDEN, detail))
     }

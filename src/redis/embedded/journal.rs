@@ -12,8 +12,8 @@
 //! server would cut that file, too, and refuse to start, but accept it the next time or the one after. So this is an error,
 //! and nothing is changed.
 //!
-//! Two other losses would make the server start without data, and soon overwrite the rest: a missing manifest next to files
-//! with data, and an empty snapshot file. Both are errors, too. A file that is damaged in any other way is left to the
+//! Other losses would make the server start without data, and soon overwrite the rest: a missing manifest next to files with
+//! data, an empty snapshot file, and a restored copy in a wrong folder. These are errors, too. A file that is damaged in any other way is left to the
 //! server, which refuses it and says where.
 
 use std::fs::OpenOptions;
@@ -51,6 +51,7 @@ pub(super) async fn mend(dir: &Path) -> io::Result<()> {
     let folder = dir.join(FOLDER);
     let manifest = match fs::read(folder.join(MANIFEST)).await {
         Err(error) if error.kind() == ErrorKind::NotFound => {
+            is_nowhere_else(dir).await?;
             return has_no_data(&folder).await;
         }
         manifest => manifest?,
@@ -85,6 +86,22 @@ pub(super) async fn mend(dir: &Path) -> io::Result<()> {
                      middle is lost; restore a backup"
                 )));
             }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no copy was put next to its place by mistake: a server would start without its data.
+async fn is_nowhere_else(dir: &Path) -> io::Result<()> {
+    let folder = dir.join(FOLDER);
+    let again = dir.join(dir.file_name().unwrap_or_default()).join(FOLDER);
+    for wrong in [dir, &folder.join(FOLDER), &again] {
+        if fs::try_exists(wrong.join(MANIFEST)).await? {
+            return Err(io::Error::other(format!(
+                "{MANIFEST} is in {}, where no server reads it: move it and the files next to it to {}",
+                wrong.display(),
+                folder.display()
+            )));
         }
     }
     Ok(())

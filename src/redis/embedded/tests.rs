@@ -442,6 +442,40 @@ async fn a_torn_file_that_another_follows_is_refused_again_and_again() {
 }
 
 #[tokio::test]
+async fn a_copy_in_a_wrong_folder_is_an_error() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("data");
+    let server = start(&dir).await;
+    add(&server).await;
+    let before = count(&server).await;
+    server.stop().await;
+    let copy = parent.path().join("copy");
+    let right = dir.join("appendonlydir");
+    fs::rename(&right, &copy).unwrap();
+    for wrong in ["", "appendonlydir/appendonlydir", "data/appendonlydir"] {
+        let wrong = dir.join(wrong);
+        fs::create_dir_all(&wrong).unwrap();
+        let names = || {
+            fs::read_dir(&copy)
+                .unwrap()
+                .map(|file| file.unwrap().file_name())
+        };
+        for name in names() {
+            fs::copy(copy.join(&name), wrong.join(&name)).unwrap();
+        }
+        let error = refused(config(&dir)).await;
+        let expected = format!("move it and the files next to it to {}", right.display());
+        assert!(error.contains(&expected), "{error}");
+        names().for_each(|name| fs::remove_file(wrong.join(name)).unwrap());
+    }
+    fs::remove_dir_all(&right).unwrap();
+    fs::rename(&copy, &right).unwrap();
+    let server = start(&dir).await;
+    assert_eq!(count(&server).await, before);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_damaged_file_is_an_error_that_quotes_the_server() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path()).await;

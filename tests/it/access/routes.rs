@@ -261,7 +261,8 @@ async fn a_public_board_is_read_by_anybody_and_may_be_carried_by_others() {
         }
     }
     let real = anybody.get(&format!("{page}?raw=true")).await;
-    real.expect_problem(403, "forbidden");
+    let detail = real.expect_problem(401, "unauthenticated");
+    assert_eq!(detail, "this needs an API key with the scope `configure`");
     // Who has a key for other boards may do what anybody may; who sends a wrong one is told so.
     let grant = json!({"scopes": ["read"], "boards": ["other"]});
     let (_, secret) = make_key(&admin, "other", grant).await;

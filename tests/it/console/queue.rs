@@ -15,7 +15,7 @@ async fn what_waits_is_told_and_dead_letters_are_replayed_and_deleted() {
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let page = "/console/boards/b/queue";
     browser
-        .read(page, &["<dd>0</dd>", "None: every queued event"])
+        .read(page, &["<dd>0</dd>", "None. A queued event that"])
         .await;
     let none = json!({"board": "b", "events": 0, "bytes": 0, "waiting_since": null});
     let queue = async || admin.get("/v1/boards/b/queue").await.expect(200);

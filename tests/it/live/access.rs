@@ -40,7 +40,7 @@ async fn anybody_watches_a_public_board_as_long_as_it_is_one() {
     let with_names = format!("{STREAM}?include=profile");
     open.get(&with_names).await.expect_problem(403, "forbidden");
     let raw = format!("{STREAM}?raw=true");
-    open.get(&raw).await.expect_problem(403, "forbidden");
+    open.get(&raw).await.expect_problem(401, "unauthenticated");
     define(&admin, false).await;
     send(&admin, "ann").await;
     assert_eq!(
