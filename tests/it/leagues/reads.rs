@@ -822,7 +822,7 @@ async fn anybody_reads_a_public_league_and_caches_know_its_content() {
         assert_eq!(Client::send(again).await.status, 304, "{rest}");
     }
     for (rest, status) in [
-        ("/members/ann?hidden=include", 403),
+        ("/members/ann?hidden=include", 401),
         ("?cohort=bronze-1&include=data", 403),
         ("/periods/current/export?format=csv&cohort=bronze-1", 401),
     ] {

@@ -306,6 +306,19 @@ async fn lines_of_nobody_go_with_a_board_to_other_shards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_line_stays_in_the_only_shard_of_a_board_that_had_several() {
+    let events = [("ann", 5, "08:00:00"), ("bob", 5, "08:00:00")];
+    let world = closed(json!({}), &events, Value::Null).await;
+    let client = world.client();
+    for shards in [3, 1] {
+        world.move_to("b", shards).await;
+    }
+    let expected = without_names(client, DAY, &["ann"]).await;
+    erase(client, "ann").await;
+    assert_eq!(get(client, DAY).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn lines_of_nobody_keep_the_initial_scores_of_their_closing() {
     let events = [
         ("ann", 5, "08:00:00"),

@@ -114,9 +114,12 @@ async fn a_hidden_member_is_in_no_answer_and_moderators_may_see_it() {
         "{summary}"
     );
     sees_everybody(&judge, window).await;
-    for client in [anybody, &reader] {
+    for (client, status, code) in [
+        (anybody, 401, "unauthenticated"),
+        (&reader, 403, "forbidden"),
+    ] {
         let answer = client.get(&format!("{window}?hidden=include")).await;
-        let detail = answer.expect_problem(403, "forbidden");
+        let detail = answer.expect_problem(status, code);
         assert!(detail.contains("`moderate`"), "{detail}");
     }
     let answer = judge.get(&format!("{window}?hidden=show")).await;

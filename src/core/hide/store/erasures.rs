@@ -268,7 +268,7 @@ pub async fn forget(
     now: Timestamp,
 ) -> Result<Forgotten, StoreError> {
     let has_initial = !shard.definition.initial.is_empty();
-    let has_neighbours = !shard.placement.current.is_together() && !shard.is_league();
+    let has_neighbours = shard.placement.current.shards > 1 && !shard.is_league();
     let (standings, parts) = forgotten_kinds();
     let mut barrier = shard.closings.until;
     loop {
