@@ -54,12 +54,9 @@ pub async fn begin_line(engine: &Engine, request: Request) -> Result<OpenLine, E
         intent.by = format!("player:{}", pseudonyms.of_members[player.as_str()]);
     }
     let mut boards: BTreeSet<String> = boards_of(&intent.body).into_iter().collect();
-    match (&request.board, &request.member) {
-        (Some(board), _) => drop(boards.insert(board.to_string())),
-        // A member without a board is one of all boards.
-        (None, Some(_)) => drop(boards.insert("*".to_owned())),
-        (None, None) => {}
-    }
+    let board = request.board.map(|board| board.to_string());
+    // A member without a board is one of all boards.
+    boards.extend(board.or_else(|| request.member.as_ref().map(|_| "*".to_owned())));
     intent = Intent {
         at: Some(engine.clock.now()),
         boards: boards.into_iter().collect(),

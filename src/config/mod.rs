@@ -3,7 +3,7 @@
 //!
 //! `ServeArgs` has a field for each, with its description and default: `--help`, `.env.example` and the table in
 //! docs/settings.md come from it. `reading.rs` reads them once, before anything starts, and reports what is invalid by name;
-//! `env_file.rs` reads `.env`, which must not belong to another user.
+//! `env_file.rs` reads `.env`, which for an installed program must not belong to another user.
 
 pub mod env_file;
 mod reading;

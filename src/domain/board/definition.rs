@@ -154,8 +154,9 @@ impl<'de> Deserialize<'de> for AcceptLate {
 /// The definition of a board. Every field has a default.
 ///
 /// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start`, `weight`, `initial`, `uniques`, `keep_top` and
-/// `entry_data` can't change while the board has events, nor can a `season` that is set. Neither can `ranking` change to or from `dense`, which is stored
-/// with the scores; nor `carryover` start or stop for a period that a rolling window sums up; nor the period of a league.
+/// `entry_data` can't change while the board has events, nor can a `season` that is set. Neither can `ranking` change to or
+/// from `dense`, which is stored with the scores; nor `carryover` start or stop for a period that a rolling window sums up;
+/// nor the period of a league.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {

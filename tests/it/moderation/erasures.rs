@@ -512,6 +512,15 @@ async fn who_is_erased_everywhere_is_gone_from_each_board_with_the_answer() {
     assert_eq!(noted, Reply::Integer(0));
 }
 
+/// Damages the key of a board, "damaged", that every erasure needs; returns its name.
+async fn damage_erasing(world: &World) -> String {
+    let registry = world.redis.keys("st:{damaged}:*:keys").await.remove(0);
+    let erasing = registry.replace(":keys", ":erasing");
+    let set: [&[u8]; 3] = [b"SET", erasing.as_bytes(), b"no hash"];
+    world.redis.run(&set).await;
+    erasing
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_board_where_a_member_could_not_be_erased_is_named_by_the_job() {
     let world = World::start(NOW).await;
@@ -525,10 +534,7 @@ async fn a_board_where_a_member_could_not_be_erased_is_named_by_the_job() {
             client.post(&path, event).await.expect(200);
         }
     }
-    let registry = world.redis.keys("st:{damaged}:*:keys").await.remove(0);
-    let erasing = registry.replace(":keys", ":erasing");
-    let set: [&[u8]; 3] = [b"SET", erasing.as_bytes(), b"no hash"];
-    world.redis.run(&set).await;
+    let erasing = damage_erasing(&world).await;
     // Once it is mended, the same request erases the member there, too.
     for (failed, totals) in [(json!("damaged"), [2, 1]), (Value::Null, [1, 1])] {
         let answer = client.delete("/v1/members/gone").await;
@@ -556,10 +562,7 @@ async fn a_board_where_erasures_can_not_end_holds_up_no_other() {
     let path = "/v1/boards/damaged/events";
     let stays = event("stays", 1, json!({}));
     client.post(path, stays).await.expect(200);
-    let registry = world.redis.keys("st:{damaged}:*:keys").await.remove(0);
-    let erasing = registry.replace(":keys", ":erasing");
-    let set: [&[u8]; 3] = [b"SET", erasing.as_bytes(), b"no hash"];
-    world.redis.run(&set).await;
+    damage_erasing(&world).await;
     // More than the job asks for at a time, and older than the other.
     let damaged = BoardId::parse("damaged").unwrap();
     for number in 1..=150 {

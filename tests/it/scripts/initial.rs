@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use standings::redis::script;
 
 use super::reads::read;
-use super::{DAY, board, layout, pack, run};
+use super::{DAY, board, close_shard, layout, pack, run};
 use crate::harness::RedisServer;
 use crate::harness::redis::Reply;
 
@@ -101,19 +101,7 @@ async fn past_initial_scores_are_kept_once_for_each_barrier_and_as_long_as_their
         }
     };
     let close = async |until: &str| {
-        let args = ["1-1", until, "1", "", "", ""].map(str::as_bytes);
-        let closed = run(
-            &redis,
-            &script::CLOSE_SHARD,
-            &[
-                "st:{b}",
-                "st:{b}:1:keys",
-                "st:{b}:1:queue",
-                "st:{b}:1:intake",
-            ],
-            &args,
-        )
-        .await;
+        let closed = close_shard(&redis, "1-1", until).await;
         assert_eq!(closed, Reply::texts(&["OK"]));
     };
     set(json!([-1, -2]), 0).await;

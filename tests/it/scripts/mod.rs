@@ -55,6 +55,15 @@ struct Event {
     refusal: u8,
 }
 
+/// An event that takes 5 points from `ann`.
+const LOSS: Event = Event {
+    id: 4,
+    amount: -5,
+    fingerprint: 77,
+    detail: 1,
+    refusal: 0,
+};
+
 const AT: u64 = 4_001_000_000_000_000;
 
 /// The arguments of apply.lua by their names there.
@@ -116,6 +125,18 @@ fn record(fingerprint: u64, detail: u8, reports: &[(u16, i64)]) -> Vec<u8> {
 const DAY: &str = "st:{b}:1:s:day:2026-11-21";
 
 const EVENT: &str = "st:{b}:1:e:x1";
+
+/// Raises the barrier of the shard to an instant, in milliseconds.
+async fn close_shard(redis: &RedisServer, version: &str, until: &str) -> Reply {
+    let keys = [
+        "st:{b}",
+        "st:{b}:1:keys",
+        "st:{b}:1:queue",
+        "st:{b}:1:intake",
+    ];
+    let args = [version, until, "1", "", "", ""].map(str::as_bytes);
+    run(redis, &script::CLOSE_SHARD, &keys, &args).await
+}
 
 async fn apply(redis: &RedisServer, version: &str, event: &Event) -> Reply {
     let keys = ["st:{b}", "st:{b}:1:keys", DAY, EVENT];

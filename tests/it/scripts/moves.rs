@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use standings::redis::kinds::{Copying, Kind};
 use standings::redis::script;
 
-use super::{DAY, EVENT, Event, apply, board, layout, pack, record, run};
+use super::{DAY, EVENT, Event, LOSS, apply, board, layout, pack, record, run};
 use crate::harness::RedisServer;
 use crate::harness::redis::Reply;
 
@@ -30,13 +30,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
         async |generation: &[u8]| run(&redis, &script::CAPTURE, &old, &[generation]).await;
     assert_eq!(capture(b"2").await, Reply::texts(&["STALE"]));
     assert_eq!(capture(b"1").await, Reply::texts(&["OK"]));
-    let event = Event {
-        id: 4,
-        amount: -5,
-        fingerprint: 77,
-        detail: 0,
-        refusal: 0,
-    };
+    let event = Event { detail: 0, ..LOSS };
     apply(&redis, "1-1", &event).await;
     apply(&redis, "1-1", &event).await;
     let changes = async |done: Value| {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use standings::redis::script;
 
-use super::{DAY, EVENT, Event, apply_args, board, pack, record, run, run_apply};
+use super::{DAY, EVENT, LOSS, apply_args, board, pack, record, run, run_apply};
 use crate::harness::RedisServer;
 use crate::harness::redis::Reply;
 
@@ -99,14 +99,7 @@ async fn what_became_of_a_reservation_is_found_out_once_and_for_all() {
     };
     let apply = async |token: &str| {
         let keys = ["st:{b}", "st:{b}:1:keys", DAY, EVENT, MARK];
-        let event = Event {
-            id: 4,
-            amount: -5,
-            fingerprint: 77,
-            detail: 1,
-            refusal: 0,
-        };
-        let mut args = apply_args("1-1", &event);
+        let mut args = apply_args("1-1", &LOSS);
         args["more"]["reservations"] = json!({"tokens": [token], "voids": [5]});
         run_apply(&redis, &keys, &args).await.list()[1].clone()
     };

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 use standings::redis::script;
 
-use super::{AT, DAY, EVENT, Event, apply, apply_args, board, pack, record, run, run_apply};
+use super::{
+    AT, DAY, EVENT, Event, LOSS, apply, apply_args, board, close_shard, pack, record, run,
+    run_apply,
+};
 use crate::harness::RedisServer;
 use crate::harness::redis::Reply;
 
@@ -12,11 +15,9 @@ async fn apply_adds_remembers_and_refuses() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let event = |amount, fingerprint| Event {
-        id: 4,
         amount,
         fingerprint,
-        detail: 1,
-        refusal: 0,
+        ..LOSS
     };
     let first = record(77, 1, &[(1024, -5)]);
     let applied = apply(&redis, "1-1", &event(-5, 77)).await;
@@ -76,27 +77,14 @@ async fn a_barrier_never_falls_and_what_lies_before_it_is_refused_unless_it_is_k
     board(&redis).await;
     let event = |id, refusal| Event {
         id,
-        amount: -5,
-        fingerprint: 77,
         detail: 0,
         refusal,
+        ..LOSS
     };
     let at_ms = i64::try_from((AT - 2_208_988_800_000_000) / 1_000).unwrap();
     let close = async |version: &str, until_ms: i64| {
         let until = until_ms.to_string();
-        let args = [version, &until, "1", "", "", ""].map(str::as_bytes);
-        let reply = run(
-            &redis,
-            &script::CLOSE_SHARD,
-            &[
-                "st:{b}",
-                "st:{b}:1:keys",
-                "st:{b}:1:queue",
-                "st:{b}:1:intake",
-            ],
-            &args,
-        )
-        .await;
+        let reply = close_shard(&redis, version, &until).await;
         reply.list()[0].text()
     };
     assert_eq!(close("1-1", at_ms).await, "OK");
@@ -128,14 +116,7 @@ async fn a_barrier_never_falls_and_what_lies_before_it_is_refused_unless_it_is_k
 async fn a_call_of_apply_is_refused_before_its_first_write_or_leaves_what_it_has_written() {
     let redis = RedisServer::start().await;
     board(&redis).await;
-    let event = Event {
-        id: 4,
-        amount: -5,
-        fingerprint: 77,
-        detail: 1,
-        refusal: 0,
-    };
-    let args = apply_args("1-1", &event);
+    let args = apply_args("1-1", &LOSS);
     let keys = [
         "st:{b}",
         "st:{b}:1:keys",
