@@ -2,16 +2,19 @@
 --
 -- KEYS[1] board, KEYS[2] registry, from which the key of erasing members follows, KEYS[3] queue, KEYS[4] ids: see
 --         lib/queue.lua
--- ARGV[1] the id
+-- ARGV[1] the generation of the board, which may have moved away from the shard; ARGV[2] the id
 --
--- Reply: list of the events without their ids, as stored
--- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids  ARGV 'x1'  reply {event}
+-- Reply: {'STALE'} the board was deleted, or {'OK', the events without their ids, as stored…}
+-- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids  ARGV '1' 'x1'  reply {'OK', event}
 
-if #KEYS ~= 4 or #ARGV ~= 1 then return redis.error_reply('ERR waiting.lua: 4 keys, 1 argument') end
+if #KEYS ~= 4 or #ARGV ~= 2 then return redis.error_reply('ERR waiting.lua: 4 keys, 2 arguments') end
 local BOARD, REGISTRY, QUEUE, IDS = unpack(KEYS)
 
-local text = redis.call('HGET', IDS, ARGV[1])
-if not text then return {} end
+local head = redis.call('HMGET', BOARD, 'version', 'erased')
+if not is_of_generation(head[1], ARGV[1]) then return {'STALE'} end
+local told = {'OK'}
+local text = redis.call('HGET', IDS, ARGV[2])
+if not text then return told end
 load_queue()
 local entries, events, members = {}, {}, {}
 for entry in string.gmatch(text, '%S+') do
@@ -22,10 +25,9 @@ for entry in string.gmatch(text, '%S+') do
     members[#members + 1] = member_of(event)
   end
 end
-if #events == 0 or redis.call('HEXISTS', BOARD, 'erased') == 0 then return events end
-
-local told = {}
-for index, mark in ipairs(erasing_marks(REGISTRY, members)) do
-  if not (mark and is_up_to(entries[index], mark)) then told[#told + 1] = events[index] end
+local marks = head[2] and #events > 0 and erasing_marks(REGISTRY, members) or {}
+for index, event in ipairs(events) do
+  local mark = marks[index]
+  if not (mark and is_up_to(entries[index], mark)) then told[#told + 1] = event end
 end
 return told

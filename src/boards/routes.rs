@@ -322,7 +322,8 @@ pub async fn delete(
     audit: Audit,
 ) -> Result<StatusCode, Problem> {
     let precondition = precondition(&headers)?;
-    let before = work::delete(&app.engine, &board, &precondition).await?;
-    audit.before(&BoardBody::from(before));
+    if let Some(before) = work::delete(&app.engine, &board, &precondition).await? {
+        audit.before(&BoardBody::from(before));
+    }
     Ok(StatusCode::NO_CONTENT)
 }

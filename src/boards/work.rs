@@ -117,13 +117,17 @@ pub async fn define(
     terms: &Terms,
 ) -> Result<(Arc<Board>, Option<Arc<Board>>), Error> {
     let store = &engine.store;
-    let (board, before, stored) = until_unchanged(async || {
+    let (board, before, stamp, drops) = until_unchanged(async || {
         let drops = engine.boards.drops();
         let change = propose(engine, id, draft, terms).await?;
         let is_new = change.stored.is_none();
         let before = change.seen().cloned();
         if let Some(board) = change.unchanged() {
-            return Ok((Arc::clone(board), before, None));
+            // The request that stored it may have failed after that, so the following steps are repeated.
+            return Ok((Arc::clone(board), before, None, drops));
+        }
+        if is_new {
+            engine.finish_deletion(id).await?;
         }
         let stamp = boards::begin_change(store, id).await?;
         let mut board = change.board(stamp, engine.clock.now());
@@ -148,14 +152,9 @@ pub async fn define(
         if let Err(Error::Again(_)) = opened {
             boards::end_change(store, id, stamp).await?;
         }
-        Ok((opened?, before, Some((stamp, drops))))
+        Ok((opened?, before, Some(stamp), drops))
     })
     .await?;
-    let Some((stamp, drops)) = stored else {
-        // The request that stored it may have failed after that, so the following steps are repeated.
-        boards::announce(store, id, true, None).await?;
-        return Ok((board, before));
-    };
     if board.placement.next.is_some() {
         // Noted again: another instance may have removed the note after seeing the board before this change.
         board_notes::note(store, NotedFor::Move, &board).await?;
@@ -163,7 +162,7 @@ pub async fn define(
     let live = engine.with_batchers(board.clone());
     engine.hold(id, Some(&live), drops);
     engine.open_shards(Arc::clone(&live), drops).await?;
-    boards::announce(store, id, true, Some(stamp)).await?;
+    boards::announce(store, id, stamp).await?;
     engine.begin_derived(&live).await?;
     Ok((board, before))
 }
@@ -274,28 +273,24 @@ async fn check_final(engine: &Engine, board: &Board, definition: &Definition) ->
     }
 }
 
-/// Deletes a board, and returns it. Its data is unreachable from then on, and is unlinked in the background.
+/// Deletes a board, and returns it; `None` if an earlier request had begun that, and it is finished now. Its data is
+/// unreachable from then on, and is unlinked in the background.
 pub async fn delete(
     engine: &Engine,
     id: &BoardId,
     precondition: &Precondition,
-) -> Result<Arc<Board>, Error> {
-    let store = &engine.store;
+) -> Result<Option<Arc<Board>>, Error> {
     until_unchanged(async || {
-        let drops = engine.boards.drops();
-        let stored = boards::load(store, id).await?;
+        let stored = boards::load(&engine.store, id).await?;
+        if stored.is_none() && engine.finish_deletion(id).await? {
+            return Ok(None);
+        }
         require_format(stored.as_ref())?;
         let seen = stored.as_ref().map(as_far_as_read);
         precondition.check(seen)?;
         let board = seen.ok_or_else(|| Error::BoardNotFound(id.clone()))?;
-        let stamp = boards::begin_change(store, id).await?;
-        if boards::delete(store, board).await? {
-            engine.hold(id, None, drops);
-            boards::announce(store, id, false, Some(stamp)).await?;
-            return Ok(Arc::clone(board));
-        }
-        boards::end_change(store, id, stamp).await?;
-        Err(Error::Again(Outdated::Board))
+        engine.delete_board(board).await?;
+        Ok(Some(Arc::clone(board)))
     })
     .await
 }

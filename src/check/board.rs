@@ -294,15 +294,7 @@ impl Check<'_> {
                 continue;
             }
             if self.mends {
-                let store = self.store;
-                let was_defined = wrong.version.is_some();
-                boards::announce(store, id, was_defined, None).await?;
-                // The board must not have been defined or deleted meanwhile.
-                let head = store::load_head(store, id.as_str()).await?;
-                let is_defined = head.definition.is_some();
-                if is_defined != was_defined {
-                    boards::announce(store, id, is_defined, None).await?;
-                }
+                boards::announce(self.store, id, None).await?;
             }
             let detail = match (&wrong.version, wrong.is_listed) {
                 (None, _) => "it is in the list of boards, and not defined",

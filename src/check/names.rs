@@ -111,9 +111,11 @@ impl Check<'_> {
             };
             let lasts = store::lasts_ms(self.store, &key).await?;
             let is_gone = lasts == -2;
-            // Counts of quotas expire by themselves where they can.
-            let is_swept = name.kind.is_some_and(Kind::is_swept);
-            if is_gone || (is_swept && lasts >= 0) {
+            // Counts of quotas expire by themselves where they can, and so do heads that prove a deletion.
+            let expires = name.kind.is_some_and(|kind| {
+                kind.is_swept() || matches!(kind, Kind::Head | Kind::CountsHead)
+            });
+            if is_gone || (expires && lasts >= 0) {
                 continue;
             }
             if self.mends
@@ -190,19 +192,17 @@ fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verd
         Defined::Not => None,
         Defined::Unreadable => return Verdict::Fine,
     };
-    let is_marked = |generation| {
-        Cause::ALL.into_iter().any(|cause| {
-            unneeded.contains(&Unneeded {
-                generation,
-                id: name.id.clone(),
-                sharding,
-                cause,
-            })
-        })
-    };
     let is_placed = board.is_some_and(|board| board.placement.all().any(|own| own == sharding));
     let Some(kind) = name.kind else {
         return Verdict::Unknown;
+    };
+    let is_marked = |generation| {
+        // What is under the board's own tag goes with any of its shardings.
+        unneeded.iter().any(|mark| {
+            mark.generation == generation
+                && mark.id == name.id
+                && (mark.sharding == sharding || kind.slot() == Slot::Board)
+        })
     };
     let is_fine = match (kind, kind.purging()) {
         (Kind::Head, _) => is_placed || (board.is_some() && sharding.is_together()),

@@ -34,7 +34,7 @@ use super::store;
 use super::walk::Walk;
 use crate::core::board::store::board_notes::{self, NotedBoard, NotedFor};
 use crate::core::board::store::boards::{self, Defined};
-use crate::core::board::store::purge::{self, Cause};
+use crate::core::board::store::purge::{self, Cause, Unneeded};
 use crate::core::jobs::faults::Subject;
 use crate::core::jobs::lease::Lease;
 use crate::core::jobs::{Job, JobKind, Progress};
@@ -247,8 +247,13 @@ impl Mover {
         let (board, store) = (&self.board, &self.copier.store);
         let stamp = boards::begin_change(store, &board.id).await?;
         let closed = Arc::new(board.placed(board.placement.closing(), stamp));
-        let left = board.placement.current;
-        purge::mark_unneeded(store, board, left, Cause::Moved).await?;
+        let unneeded = Unneeded {
+            generation: board.generation,
+            id: board.id.clone(),
+            sharding: board.placement.current,
+            cause: Cause::Moved,
+        };
+        purge::mark(store, &unneeded).await?;
         let defined = boards::define(store, &closed, Some(board), None).await?;
         // Callers that find the board paused wait, so there is nothing to announce.
         boards::end_change(store, &board.id, stamp).await?;
@@ -289,7 +294,7 @@ impl Mover {
             return Err(Error::Again(Outdated::Board));
         }
         engine.reload(&moved.id).await?;
-        boards::announce(store, &moved.id, true, Some(stamp)).await?;
+        boards::announce(store, &moved.id, Some(stamp)).await?;
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use super::Queues;
 use super::capacity::Rooms;
 use super::intake::EventLog;
 use super::store::queues::{self, Put, QueueName};
+use crate::core::board::store::boards;
 use crate::core::write::applier::{Reply, one_each, share_out};
 use crate::core::write::events::Incoming;
 use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
@@ -161,7 +162,16 @@ async fn try_to_queue(
         batch.left.append(open);
         return Ok(());
     }
-    match engine.note_use(live).await {
+    let log = super::of(engine).log.as_ref();
+    let noted = async {
+        engine.note_use(live).await?;
+        if log.is_some() {
+            // The log itself takes events of any board, even of a deleted one.
+            boards::require_current(&engine.store, &live.board).await?;
+        }
+        Ok(())
+    };
+    match noted.await {
         Err(Error::Again(_)) => return engine.reload(&live.board.id).await,
         noted => noted?,
     }
@@ -183,7 +193,7 @@ async fn try_to_queue(
         find_waiting(engine, live, refused, batch).boxed().await;
     }
     leave_known(engine, live, &mut takable, batch).await;
-    let replies = match &super::of(engine).log {
+    let replies = match log {
         Some(log) => append(log.as_ref(), live, &takable).await,
         None => put_all(engine, live, &mut takable).await,
     };

@@ -7,7 +7,7 @@
 //!
 //! | key | kind |
 //! | --- | --- |
-//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/periods/decide.lua`), of its erasures `forgetting` (`scripts/periods/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at`, `queue:ends` (`scripts/periods/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`), `queue:held` (`scripts/queue/hold_queue.lua`), `changed` (`scripts/lib/changed.lua`) |
+//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), of a deleted one `deleted` (`scripts/core/board/delete.lua`), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/periods/decide.lua`), of its erasures `forgetting` (`scripts/periods/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at`, `queue:ends` (`scripts/periods/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`), `queue:held` (`scripts/queue/hold_queue.lua`), `changed` (`scripts/lib/changed.lua`) |
 //! | `st:{b:16:3}:counts` | [`Kind::CountsHead`]: `version` |
 //! | `st:{b}:1:keys`, `st:{b}:1:quotas` | [`Kind::Registry`], [`Kind::CountsRegistry`] |
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |

@@ -150,7 +150,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// What a board or a shard knows of its definition: hash.
+    /// What a board or a shard knows of its definition: hash. Of a deleted board it proves the deletion, and expires.
     Head = "": (F::Head, S::Shard, E::Never, C::Not, P::Purge, X::Stays);
     /// The head at counts of quotas that are not stored with the board: hash.
     CountsHead = "counts": (F::Head, S::Home, E::Never, C::Not, P::Purge, X::Nothing);

@@ -261,7 +261,7 @@ scripts! {
         /// Finds out whether an event with a reservation was applied, and voids the token if not.
         VOID = "void", "#!lua", ["generation"];
         /// Reads what a former shard remembers.
-        RECALL = "recall", "#!lua", [] with [results, record];
+        RECALL = "recall", "#!lua", ["generation"] with [results, record];
         /// Reads players of a league.
         PLAYERS = "players", "#!lua flags=no-writes", ["keys", "capture", "changed", "hides", "erasures"];
         /// Writes players of a league.
@@ -325,7 +325,7 @@ scripts! {
         /// Puts the event of a dead letter back into the queue.
         REPLAY = "replay", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures", "queue"] with [bounds, queues];
         /// Reads the events that wait under an id.
-        WAITING = "waiting", "#!lua flags=no-writes", ["keys", "queue"] with [queues];
+        WAITING = "waiting", "#!lua flags=no-writes", ["keys", "queue", "generation"] with [queues];
         /// Reads dead letters.
         LETTERS = "letters", "#!lua flags=no-writes", ["keys", "queue"] with [queues];
         /// Removes a dead letter.

@@ -1,25 +1,29 @@
 -- recall.lua: reads what a former shard, which its board has moved away from, remembers of events. That no longer changes.
 --
--- KEYS[1], KEYS[2], …   event ids
+-- KEYS[1]   head of the shard
+-- KEYS[2…]  event ids
 -- ARGV[1]  MessagePack of a map:
+--   generation     of the board
 --   fingerprints   of the events
 --   confirm        as in apply.lua
 --
--- Reply: for each event '' if it is not remembered, or a result as in apply.lua: {DUPLICATE, record} | {REUSED}
--- Example: KEYS st:{b}:1:e:x1  ARGV {fingerprints={77}, confirm=false}  reply {''}
+-- Reply: {'STALE'} the board was deleted, or {'OK', for each event '' if it is not remembered, or a result as in apply.lua:
+--   {DUPLICATE, record} | {REUSED}}
+-- Example: KEYS st:{b} st:{b}:1:e:x1  ARGV {generation='1', fingerprints={77}, confirm=false}  reply {'OK', ''}
 
-if #KEYS < 1 or #ARGV ~= 1 then return redis.error_reply('ERR recall.lua: 1 key or more, 1 argument') end
+if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR recall.lua: 2 keys or more, 1 argument') end
 local args = cmsgpack.unpack(ARGV[1])
+if not is_of_generation(redis.call('HGET', KEYS[1], 'version'), args.generation) then return {'STALE'} end
 
-local reply = {}
-for index, record in ipairs(redis.call('MGET', unpack(KEYS))) do
+local reply = {'OK'}
+for index, record in ipairs(redis.call('MGET', unpack(KEYS, 2))) do
   if not record then
-    reply[index] = ''
+    reply[index + 1] = ''
   elseif struct.unpack(FINGERPRINT_FORM, record) ~= args.fingerprints[index] then
-    reply[index] = {REUSED}
+    reply[index + 1] = {REUSED}
   else
-    if args.confirm then redis.call('SET', KEYS[index], record, 'KEEPTTL', 'XX') end
-    reply[index] = {DUPLICATE, record}
+    if args.confirm then redis.call('SET', KEYS[index + 1], record, 'KEEPTTL', 'XX') end
+    reply[index + 1] = {DUPLICATE, record}
   end
 end
 return reply

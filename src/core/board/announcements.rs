@@ -1,5 +1,5 @@
-//! The job that announces changes of definitions if the instance that made them died first. It also carries out standing
-//! orders on a new board whose creator died before doing so.
+//! The job that announces changes of definitions if the instance that made them died first. It also finishes deletions, and
+//! carries out standing orders on a new board whose creator died before doing so.
 
 use std::time::Duration;
 
@@ -39,6 +39,9 @@ impl Job for Announcements {
     async fn step(&self, engine: &Engine, begun: &mut Begun) -> Result<Progress, Error> {
         let Begun { id, stamp } = begun;
         let stored = boards::load(&engine.store, id).await?;
+        if stored.is_none() {
+            engine.finish_deletion(id).await?;
+        }
         if let Some(Ok(board)) = &stored {
             if board.generation == *stamp {
                 match (engine.hooks.carry_out_orders)(engine, board).await {
@@ -50,7 +53,7 @@ impl Job for Announcements {
                 board_notes::note(&engine.store, NotedFor::Move, board).await?;
             }
         }
-        boards::announce(&engine.store, id, stored.is_some(), Some(*stamp)).await?;
+        boards::announce(&engine.store, id, Some(*stamp)).await?;
         Ok(Progress::Done)
     }
 }

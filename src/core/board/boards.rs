@@ -128,9 +128,11 @@ impl Engine {
             .plan(id, board.is_some_and(Board::reserves));
     }
 
-    /// A board, with the batchers of its shards.
+    /// A board with the batchers of its shards: those that it has, if it is in memory.
     pub(crate) fn with_batchers(&self, board: Arc<Board>) -> Arc<LiveBoard> {
-        Arc::new(LiveBoard::new(board, &self.store))
+        let known = self.boards.get(&board.id);
+        let known = known.filter(|live| live.board == board);
+        known.unwrap_or_else(|| Arc::new(LiveBoard::new(board, &self.store)))
     }
 
     /// The board from memory, or from Redis if it isn't there.
@@ -205,17 +207,16 @@ impl Engine {
             self.hold(id, None, drops);
             return Ok(None);
         };
-        let known = self.boards.get(id);
-        let live = match known.filter(|live| live.board == stored) {
-            Some(live) => live,
-            None => self.with_batchers(stored),
-        };
+        let live = self.with_batchers(stored);
         self.hold(id, Some(&live), drops);
-        self.open_shards(live, drops).await
+        match self.open_shards(Arc::clone(&live), drops).await {
+            // Usually the shards know the version already, and reads go on. A shard that does not know it refuses calls.
+            Err(Error::Store(StoreError::Full(_))) => Ok(Some(live)),
+            opened => opened,
+        }
     }
 
-    /// Informs the shards of a board of its definition. Afterwards the board must still exist: otherwise the shards of a
-    /// deleted board might come to life again.
+    /// Informs the shards of a board of its definition; returns the board, or `None` if it was deleted meanwhile.
     pub(crate) async fn open_shards(
         &self,
         live: Arc<LiveBoard>,
@@ -226,21 +227,28 @@ impl Engine {
             return Ok(Some(live));
         }
         let newer = match boards::open_shards(&self.store, board).await {
-            // Usually the shards know the version already, and reads go on. A shard that does not know it refuses calls.
-            Err(StoreError::Full(_)) => return Ok(Some(live)),
-            told => told?,
+            Err(StoreError::Stale) => None,
+            Ok(Some(newer)) if newer < RETIRED => Some(newer),
+            told => return Ok(told.map(|_| Some(live))?),
         };
-        match boards::load(&self.store, &board.id).await? {
-            None => {
+        // A shard knows more of the board than the definition that was read.
+        match (boards::load(&self.store, &board.id).await?, newer) {
+            (None, _) => {
                 self.hold(&board.id, None, drops);
                 Ok(None)
             }
-            Some(Ok(stored)) if stored == *board => match newer {
-                Some(newer) if newer < RETIRED => self.overtake(board, newer, drops).await,
-                _ => Ok(Some(live)),
-            },
+            (Some(Ok(stored)), Some(newer)) if stored == *board => {
+                self.overtake(board, newer, drops).await
+            }
+            (Some(Ok(stored)), None) if stored.generation == board.generation => {
+                let id = &board.id;
+                let detail = format!(
+                    "shards of board {id} know that it was deleted, its definition has come back: delete it again"
+                );
+                Err(StoreError::Unexpected(detail).into())
+            }
             // The instance that has changed it informs the shards.
-            Some(_) => Ok(Some(live)),
+            (Some(_), _) => Ok(Some(live)),
         }
     }
 
@@ -259,7 +267,7 @@ impl Engine {
             self.hold(&board.id, Some(&live), drops);
             boards::open_shards(&self.store, &live.board).await?;
         }
-        boards::announce(&self.store, &board.id, true, Some(stamp)).await?;
+        boards::announce(&self.store, &board.id, Some(stamp)).await?;
         Ok(Some(live))
     }
 
@@ -306,7 +314,7 @@ impl Engine {
         let unlisted: Vec<_> = known.unlisted.difference(&known.unread).cloned().collect();
         for id in unlisted {
             if self.boards.get(&id).is_some() {
-                boards::announce(&self.store, &id, true, None).await?;
+                boards::announce(&self.store, &id, None).await?;
             }
             known.unlisted.remove(&id);
         }

@@ -16,22 +16,25 @@
 //!   replication id (`master_replid`): if either is new, an instance reads all definitions again (`refresh_boards`).
 //! - **Two slots.** The list of boards is in another slot than the boards, so no step can both change a definition and
 //!   announce it. A change is noted before it is made, under its stamp. A job announces it if its note is left behind.
-//! - **Shards** are informed of a change before the request returns. If that fails half-way, the first call that finds a
-//!   shard with another version reads the definition again and informs the shard. Before a shard gets its first event,
+//! - **Shards** are informed of a change before the request returns. If that fails half-way, so does the request, and the
+//!   first call that finds a shard with another version reads the definition again and informs the shard. Before a shard gets its first event,
 //!   `use.lua` notes with the definition that the board has events, because no single step sees all shards.
 //! - **Standing orders.** If there are any, a new board is stored as *opening*, so that its calls wait. It is listed before
 //!   the orders are read: a task whose order comes later finds it in the list. Then its members are hidden, and the next
 //!   version opens it. If its creator dies before that, a job opens it, or a request that has waited for it in vain.
 //! - **A definition that can't be read** does not affect other boards. What is needed to replace or delete it is read.
-//! - **Deletions.** `delete.lua` deletes the definition; from then on no script reads or writes the board's data. The data
-//!   is marked as not needed *before* that, so that a crash in between leaves nothing behind. A job unlinks marked data by
-//!   the registries of the shards, when no board needs it (`purge.rs`). Informing a shard of a definition whose board was
-//!   deleted meanwhile creates the shard again; so the caller then marks it again if the board no longer exists.
+//! - **Deletions.** `delete.lua` replaces the definition by a proof: the stamp of the deletion, and what remains to be done.
+//!   Then the shards get that stamp as generation, so no script reads or writes the board's data any more, whatever an
+//!   instance has in memory; the data is marked as not needed, and the deletion announced. If that fails half-way, a repeated
+//!   deletion, the creation of a board of that name, or the job of announcements finishes it (`deletions.rs`). A job unlinks
+//!   marked data by the registries of the shards (`purge.rs`), but only if there is the proof, or the board exists and has
+//!   moved away: a definition that is lost takes no data with it.
 //! - **Keys that are in no registry** (remembered ids, outcomes under tokens, counts that expire, marks of void tokens) are
 //!   searched for among all keys (`sweep.rs`), once no shard has a head any more, so the walk can't miss new ones.
 
 pub mod announcements;
 pub mod boards;
+mod deletions;
 pub mod live;
 pub(crate) mod news;
 pub mod purge;

@@ -24,7 +24,7 @@ pub(crate) async fn carry_out_orders(
     engine: &Engine,
     board: &Arc<Board>,
 ) -> Result<Arc<Board>, Error> {
-    boards::announce(&engine.store, &board.id, true, None).await?;
+    boards::announce(&engine.store, &board.id, None).await?;
     let orders = store::all(&engine.store).await?;
     if !orders.is_empty() {
         carry_out(engine, board, &orders).await?;

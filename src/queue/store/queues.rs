@@ -409,8 +409,10 @@ pub async fn find(
     let waiting = store
         .call_shard(&script::WAITING, shard)
         .keys([Kind::Queue, Kind::QueueIds].map(|kind| keys::single(shard, kind)))
+        .arg(shard.generation)
         .arg(id.as_str());
-    let events = waiting.read::<Vec<Raw>>().await?.into_iter();
+    let Done::Ok(Tail(events)) = waiting.read::<Done<Tail<Vec<Raw>>>>().await?;
+    let events = events.into_iter();
     let id = id.as_str().as_bytes();
     Ok(events
         .flat_map(|Raw(event)| QueuedEvent::decode(id, &event))

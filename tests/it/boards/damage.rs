@@ -135,7 +135,7 @@ async fn a_definition_that_can_not_be_read_is_one_board_s_fault_and_can_be_repla
 
     other.client.delete("/v1/boards/c").await.expect(204);
     world.engine().run(&Purge).await.unwrap();
-    assert_eq!(world.redis.keys("st:{c*").await, [""; 0]);
+    assert_eq!(world.redis.leftover("st:{c*").await, [""; 0]);
     for instance in &world.instances {
         instance.engine.refresh_boards().await.unwrap();
         assert_eq!(faults(&instance.client).await, []);
@@ -165,7 +165,7 @@ async fn a_definition_of_which_too_little_is_known_gives_way_only_without_events
     refused.expect_problem(409, "board-in-use");
     client.delete("/v1/boards/b").await.expect(204);
     world.engine().run(&Purge).await.unwrap();
-    assert_eq!(world.redis.keys("st:{b}*").await, [""; 0]);
+    assert_eq!(world.redis.leftover("st:{b}*").await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -215,7 +215,7 @@ async fn a_key_of_another_type_holds_up_the_background_work_of_its_board_alone()
             .expect(204);
     }
     engine.run(&Purge).await.unwrap();
-    assert_eq!(world.redis.keys("st:{b7}*").await, [""; 0]);
+    assert_eq!(world.redis.leftover("st:{b7}*").await, [""; 0]);
     assert!(faults(client).await.contains(&fault("b6", "purge")));
 }
 

@@ -32,8 +32,7 @@ async fn unlink(instance: &Instance) {
 
 /// The keys that are left of a board.
 async fn left(world: &World) -> Vec<String> {
-    let found = world.redis.expiries(&keys::pattern("b")).await;
-    found.into_keys().collect()
+    world.redis.leftover(&keys::pattern("b")).await
 }
 
 async fn delete(world: &World) {
@@ -199,7 +198,7 @@ async fn what_is_remembered_of_the_events_of_a_deleted_board_goes_and_that_of_ot
     // Nothing of that needs memory, which it is to free.
     world.redis.on_each("CONFIG SET maxmemory 1").await;
     unlink(&world.instances[0]).await;
-    let left = world.redis.keys("st:*").await;
+    let left = world.redis.leftover("st:*").await;
     let left = left.iter().filter(|key| {
         let kept = [
             "live", "changes", "sequence", "epoch", "format", "stamp", "leases",

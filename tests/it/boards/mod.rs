@@ -2,6 +2,7 @@
 
 mod damage;
 mod definitions;
+mod deleted;
 mod deletion;
 mod expiry;
 mod redefined;

@@ -20,6 +20,12 @@ pub fn pattern(board: &str) -> String {
     format!("st:{{{board}[:}}]*")
 }
 
+/// Whether a key is the head of a deleted board or shard, which proves the deletion until it expires.
+pub fn is_proof(key: &str, expires: i64) -> bool {
+    let kind = take_apart(key).and_then(|name| name.kind);
+    expires > 0 && matches!(kind, Some(Kind::Head | Kind::CountsHead))
+}
+
 /// What is wrong with the expiries of a board's keys. Each has to be as its kind says: those of one standing have to end
 /// together, and to end at all where its unit is among those that are `retained` for some time, and nowhere else. They
 /// may be `slack_ms` apart.
@@ -37,7 +43,7 @@ pub fn check_expiries(
             Expiry::WithPeriod => retained.contains(&unit_of(key)) == (*expires > 0),
             // What was taken of a quota in total stays. Some have expired since they were listed.
             Expiry::ByItself => *expires != -1 || kind == Kind::Quota,
-            Expiry::Never => *expires <= 0,
+            Expiry::Never => *expires <= 0 || is_proof(key, *expires),
             Expiry::WithCall => false,
         };
         if !is_right {

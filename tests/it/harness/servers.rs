@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::sync::MutexGuard;
 
+use super::keys;
 use super::redis::{RedisServer, Reply, eventually};
 use crate::kit::servers::{PRIMARIES, cluster_node};
 pub use crate::kit::servers::{RedisServers, free_ports};
@@ -147,6 +148,13 @@ impl RedisServers {
             }
         }
         keys
+    }
+
+    /// The keys of a pattern that the deletion of their boards has to unlink.
+    pub async fn leftover(&self, pattern: &str) -> Vec<String> {
+        let keys = self.expiries(pattern).await.into_iter();
+        let leftover = keys.filter(|(key, expires)| !keys::is_proof(key, *expires));
+        leftover.map(|(key, _)| key).collect()
     }
 
     /// How far apart keys may expire that are to expire together: a slot moves with the times that its keys have left.

@@ -171,6 +171,12 @@ pub enum Step {
         /// After so many waits the instance that moves it is killed.
         killed_after: Option<u16>,
     },
+    /// An instance deletes a board, and the next one creates it again, with another number of shards if it has several.
+    Recreate {
+        instance: Pick,
+        board: Pick,
+        shards: u16,
+    },
     /// Periods are closed, while a batch is sent. After so many waits the instance that closes them is killed.
     Close {
         instance: Pick,
@@ -657,6 +663,13 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
             killed_after,
         },
     );
+    let recreate = (any::<Pick>(), any::<Pick>(), select(vec![2, 3, 16])).prop_map(
+        |(instance, board, shards)| Step::Recreate {
+            instance,
+            board,
+            shards,
+        },
+    );
     let killed = option::weighted(0.3, 1..=12_u16);
     let close = (
         any::<Pick>(),
@@ -728,6 +741,7 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         if is_half_way { 5 } else { 2 } => hide,
         partly_often => partly,
         if shards > 0.5 { 4 } else { 1 } => reshard,
+        1 => recreate,
         if closings > 0.5 { 6 } else { 2 } => close,
         claims => claim,
         redefines => redefine,

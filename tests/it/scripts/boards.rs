@@ -16,13 +16,24 @@ async fn a_shard_knows_the_newest_definition_that_it_was_told_of() {
         ("1", "10", "1-10", &["OK"]),
         ("1", "10", "1-10", &["OK"]),
         ("2", "1", "2-1", &["OK"]),
-        ("1", "11", "2-1", &["OK"]),
+        ("1", "11", "2-1", &["STALE"]),
+        // A deletion, and the next board.
+        ("3", "0", "3-0", &["OK"]),
+        ("2", "2", "3-0", &["STALE"]),
+        ("4", "1", "4-1", &["OK"]),
     ] {
-        let args = [generation, revision].map(str::as_bytes);
+        let lasts = if revision == "0" { "60000" } else { "" };
+        let args = [generation, revision, lasts].map(str::as_bytes);
         let told = run(&redis, &script::SHARD, &[head], &args).await;
         assert_eq!(told, Reply::texts(reply));
         let known = redis.run(&[b"HGET", head.as_bytes(), b"version"]).await;
         assert_eq!(known.text(), version);
+        let ends = redis.run(&[b"PTTL", head.as_bytes()]).await;
+        assert_eq!(
+            ends != Reply::Integer(-1),
+            version.ends_with("-0"),
+            "{version}"
+        );
     }
     board(&redis).await;
     let mark =
@@ -65,12 +76,24 @@ async fn definitions_change_only_from_what_was_seen() {
         )
         .await
     };
-    let delete =
-        async |seen: &str| run(&redis, &script::DELETE, &["st:{b}"], &[seen.as_bytes()]).await;
+    let delete = async |seen: &str| {
+        let args = [seen, "5", "{}", "60000"].map(str::as_bytes);
+        run(&redis, &script::DELETE, &["st:{b}"], &args).await
+    };
     assert_eq!(delete("1-2").await, Reply::texts(&["CHANGED"]));
     assert_eq!(delete("1-4").await, Reply::texts(&["OK"]));
     assert_eq!(purge().await, Reply::texts(&["DONE"]));
-    assert_eq!(redis.run(&[b"DBSIZE"]).await, Reply::Integer(0));
+    // Only the proof is left, until it expires.
+    assert_eq!(redis.run(&[b"DBSIZE"]).await, Reply::Integer(1));
+    assert_ne!(redis.run(&[b"PTTL", b"st:{b}"]).await, Reply::Integer(-1));
+
+    assert_eq!(define("", "", "6-1").await, "CHANGED", "not finished");
+    redis.run(&[b"HDEL", b"st:{b}", b"unfinished:5"]).await;
+    assert_eq!(define("", "", "5-1").await, "CHANGED", "from before");
+    assert_eq!(define("", "", "6-1").await, "OK");
+    assert_eq!(redis.run(&[b"PTTL", b"st:{b}"]).await, Reply::Integer(-1));
+    let proof = redis.run(&[b"HGET", b"st:{b}", b"deleted"]).await;
+    assert_eq!(proof.text(), "5");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -217,7 +217,7 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         (&script::ERASE, 2, &["1"]),
         (&script::FORGET, 2, &["1"]),
         (&script::END_QUEUED, 6, &["1"]),
-        (&script::SHARD, 1, &["1"; 2]),
+        (&script::SHARD, 1, &["1"; 3]),
         (&script::PURGE, 2, &["1"; 3]),
         (&script::PROFILES, 4, &["m", "*", "{}", "1"]),
         (&script::BEGIN_SESSION, 2, &["{}", "1", "1"]),
@@ -269,7 +269,13 @@ async fn when_memory_is_full_only_what_may_need_more_is_refused() {
     assert_eq!(marked, Reply::texts(&["OK"]));
     let known = redis.run(&[b"SMEMBERS", unneeded.as_bytes()]).await;
     assert_eq!(known, Reply::texts(&["1 b 1 deleted"]));
-    let deleted = run(&redis, &script::DELETE, &["st:{b}"], &[b"1-1"]).await;
+    let deleted = run(
+        &redis,
+        &script::DELETE,
+        &["st:{b}"],
+        &[b"1-1", b"2", b"{}", b"60000"],
+    )
+    .await;
     assert_eq!(deleted, Reply::texts(&["OK"]));
     let purged = run(
         &redis,

@@ -62,7 +62,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
 
     let head = "st:{b:2:0:1}";
     let tell =
-        async |revision: &[u8]| run(&redis, &script::SHARD, &[head], &[b"1", revision]).await;
+        async |revision: &[u8]| run(&redis, &script::SHARD, &[head], &[b"1", revision, b""]).await;
     let day = "st:{b:2:0:1}:1:s:day:2026-11-21";
     let copy_in = async |lease: u64, score: Value| {
         let keys = [head, "st:{b:2:0:1}:1:keys", "st:{b:2:0:1}:1:scratch", day];
@@ -92,8 +92,9 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
     assert_eq!(copy_in(2, json!(-6)).await, Reply::texts(&["OPEN"]));
 
     let recall = async |fingerprint: u64| {
-        let args = pack(&json!({"fingerprints": [fingerprint, 1], "confirm": true}));
-        let keys = [EVENT, "st:{b}:1:e:other"];
+        let args =
+            pack(&json!({"generation": "1", "fingerprints": [fingerprint, 1], "confirm": true}));
+        let keys = ["st:{b}", EVENT, "st:{b}:1:e:other"];
         run(&redis, &script::RECALL, &keys, &[&args])
             .await
             .list()
@@ -101,8 +102,8 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
     };
     let known = Reply::List(vec![Reply::Integer(1), Reply::Text(record(77, 0, &[]))]);
     let unknown = Reply::Text(Vec::new());
-    assert_eq!(recall(77).await, [known, unknown]);
-    assert_eq!(recall(78).await[0], Reply::List(vec![Reply::Integer(2)]));
+    assert_eq!(recall(77).await, [ok(), known, unknown]);
+    assert_eq!(recall(78).await[1], Reply::List(vec![Reply::Integer(2)]));
 
     // Once its data is unlinked the shard notes nothing any more.
     let (keys, args) = ([old[1], old[0]], [&b"1"[..], b"10", b"0"]);

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::definitions::{Stored, board_of, salvage};
-use super::purge::{self, Cause};
 use crate::domain::board::Board;
 use crate::domain::closing::Closings;
 use crate::domain::ids::BoardId;
-use crate::domain::shard::{Shard, Sharding};
+use crate::domain::shard::Sharding;
 use crate::domain::texts::fields_as_text;
 use crate::domain::time::Timestamp;
-use crate::redis::decode::{Code, Done};
+use crate::redis::decode::Done;
 use crate::redis::dispatch::Store;
 use crate::redis::protocol::formats::DATA_FORMAT;
 use crate::redis::stored::read_json;
@@ -146,14 +146,6 @@ pub async fn may_define(
         .await
 }
 
-/// Deletes a board's definition if its stored version is this one. Its data is marked for [`purge::unlink_some`] before, so
-/// that it is never left behind. Returns whether it did.
-pub async fn delete(store: &Store, board: &Board) -> Result<bool, StoreError> {
-    mark_all_unneeded(store, board).await?;
-    let deleted = store.call_head(&script::DELETE, board).arg(board.version());
-    deleted.write::<Code>().await?.is("OK", "CHANGED")
-}
-
 /// Begins a change of a board: notes it, so that it is announced even if this process dies first, and returns its stamp,
 /// which no other change has ever had.
 pub async fn begin_change(store: &Store, id: &BoardId) -> Result<u64, StoreError> {
@@ -213,21 +205,29 @@ pub(crate) async fn stamp_ago(store: &Store, age_ms: i64) -> Result<i64, StoreEr
     Ok(us.saturating_sub((age_ms + STAMPS_BEGIN_MS).saturating_mul(1_000)))
 }
 
-/// Announces to all instances that a board was created, changed or deleted; this finishes the change with this stamp.
-pub async fn announce(
-    store: &Store,
-    id: &BoardId,
-    is_live: bool,
-    stamp: Option<u64>,
-) -> Result<(), StoreError> {
-    let announced = store
-        .call(&script::ANNOUNCE, id.as_str())
-        .keys(keys::OF_BOARDS)
-        .key(keys::BEGUN)
-        .arg(id.as_str())
-        .arg(is_live)
-        .arg(stamp);
-    announced.write::<u64>().await.map(drop)
+/// Announces to all instances that a board was created, changed or deleted; this finishes the change with this stamp. It is
+/// announced again if the board was created or deleted meanwhile, so that in the end the list of boards is right.
+pub async fn announce(store: &Store, id: &BoardId, stamp: Option<u64>) -> Result<(), StoreError> {
+    let mut is_live = exists(store, id).await?;
+    loop {
+        let announced = store
+            .call(&script::ANNOUNCE, id.as_str())
+            .keys(keys::OF_BOARDS)
+            .key(keys::BEGUN)
+            .arg(id.as_str())
+            .arg(is_live)
+            .arg(stamp);
+        announced.write::<u64>().await?;
+        let was_live = std::mem::replace(&mut is_live, exists(store, id).await?);
+        if is_live == was_live {
+            return Ok(());
+        }
+    }
+}
+
+async fn exists(store: &Store, id: &BoardId) -> Result<bool, StoreError> {
+    let version = [&keys::head(id.as_str()), "version"];
+    store.command("HEXISTS", version).await
 }
 
 /// What was announced of a kind of thing after the change with this number.
@@ -282,18 +282,15 @@ pub async fn all_ids(store: &Store) -> Result<BTreeSet<BoardId>, StoreError> {
 }
 
 /// Informs all shards of a board, and those that count its quotas, of the version of its definition. They ignore a version
-/// older than theirs; then this returns the greatest revision that one of them knows.
+/// older than theirs; then this returns the greatest revision that one of them knows. Stale if the board was deleted.
 pub async fn open_shards(store: &Store, board: &Arc<Board>) -> Result<Option<u64>, StoreError> {
     let mut newer = None;
     if board.reserves() && !board.placement.home().is_together() {
         let homes = board.homes();
         let told = homes.iter().map(|home| {
-            tell(
-                store,
-                home,
-                keys::counts_head(home.tag(), home.placement.home()),
-                board.revision,
-            )
+            let head = keys::counts_head(home.tag(), home.placement.home());
+            let version = (home.generation, home.revision);
+            tell(store, home.tag(), head, version, None)
         });
         newer = try_join_all(told).await?.into_iter().flatten().max();
     }
@@ -302,8 +299,7 @@ pub async fn open_shards(store: &Store, board: &Arc<Board>) -> Result<Option<u64
     Ok(of_shards.max(newer))
 }
 
-/// Informs the shards of any sharding, of any revision. If the board was deleted meanwhile, its shards may have been
-/// unlinked before this, and exist again. So all of them are marked as not needed once more.
+/// Informs the shards of any sharding, of any revision. Stale if the board was deleted.
 pub(crate) async fn tell_version(
     store: &Store,
     board: &Arc<Board>,
@@ -311,44 +307,41 @@ pub(crate) async fn tell_version(
     revision: u64,
 ) -> Result<Option<u64>, StoreError> {
     let shards = board.shards_of(sharding);
-    let told = shards
-        .iter()
-        .map(|shard| tell(store, shard, keys::head(shard.tag()), revision));
-    let newer = try_join_all(told).await?.into_iter().flatten().max();
-    let board_head = [&keys::head(board.id.as_str()), "version"];
-    let version: Option<String> = store.command("HGET", board_head).await?;
-    let generation = format!("{}-", board.generation);
-    let is_there = version.is_some_and(|version| version.starts_with(&generation));
-    if !is_there {
-        mark_all_unneeded(store, board).await?;
-    }
-    Ok(newer)
+    let told = shards.iter().map(|shard| {
+        let version = (shard.generation, revision);
+        tell(store, shard.tag(), keys::head(shard.tag()), version, None)
+    });
+    Ok(try_join_all(told).await?.into_iter().flatten().max())
 }
 
-/// Marks all data of a board, so that it is unlinked once the board is gone.
-async fn mark_all_unneeded(store: &Store, board: &Board) -> Result<(), StoreError> {
-    for sharding in board.placement.all() {
-        purge::mark_unneeded(store, board, sharding, Cause::Deleted).await?;
-    }
-    Ok(())
-}
-
-async fn tell(
+/// Gives the head of a shard a generation and a revision, for some time or permanently. Returns a later revision that it
+/// knows. Stale if it knows a later generation.
+pub(crate) async fn tell(
     store: &Store,
-    shard: &Shard,
+    tag: &str,
     head: String,
-    revision: u64,
+    (generation, revision): (u64, u64),
+    lasts: Option<Duration>,
 ) -> Result<Option<u64>, StoreError> {
     let told = store
-        .call(&script::SHARD, shard.tag())
+        .call(&script::SHARD, tag)
         .key(head)
-        .arg(shard.generation)
-        .arg(revision);
+        .arg(generation)
+        .arg(revision)
+        .arg(lasts.map(|lasts| lasts.as_millis()));
     let Done::Ok(newer) = told.write().await?;
     Ok(newer)
 }
 
-/// Notes that a board of several shards has events. Returns whether the definition is still this one.
+/// Stale unless the stored definition is this one.
+pub async fn require_current(store: &Store, board: &Board) -> Result<(), StoreError> {
+    let version = [&keys::head(board.id.as_str()), "version"];
+    let stored: Option<String> = store.command("HGET", version).await?;
+    let is_current = stored.is_some_and(|stored| stored == board.version());
+    is_current.then_some(()).ok_or(StoreError::Stale)
+}
+
+/// Notes that a board of several shards has events. Stale if the definition is no longer this one.
 pub async fn mark_used(store: &Store, board: &Board) -> Result<(), StoreError> {
     let marked = store.call_head(&script::USE, board).arg(board.version());
     marked.write::<Done>().await.map(drop)

@@ -3,5 +3,6 @@
 pub mod board_notes;
 pub mod boards;
 pub(crate) mod definitions;
+pub mod deletions;
 pub mod purge;
 pub mod sweep;

@@ -1,8 +1,7 @@
 //! Unlinks data that nothing needs any more: of deleted boards, and of shards that a board has moved away from.
 
-use super::boards;
 use super::sweep::Deleted;
-use crate::domain::board::Board;
+use super::{boards, deletions};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Sharding;
 use crate::domain::texts::{fields_as_text, words};
@@ -47,23 +46,7 @@ fields_as_text! {
     }
 }
 
-/// Marks the data of one of a board's shardings, so that it is unlinked once nothing needs it.
-pub async fn mark_unneeded(
-    store: &Store,
-    board: &Board,
-    sharding: Sharding,
-    cause: Cause,
-) -> Result<(), StoreError> {
-    let unneeded = Unneeded {
-        generation: board.generation,
-        id: board.id.clone(),
-        sharding,
-        cause,
-    };
-    mark(store, &unneeded).await
-}
-
-/// Marks data that is known only by its keys.
+/// Marks data, so that it is unlinked once nothing needs it.
 pub async fn mark(store: &Store, unneeded: &Unneeded) -> Result<(), StoreError> {
     let marked = store
         .call(&script::UNNEEDED, unneeded.id.as_str())
@@ -78,27 +61,26 @@ pub async fn unneeded(store: &Store) -> Result<Vec<Unneeded>, StoreError> {
     Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Unlinks some marked data, in a bounded step; returns whether there is more. Data that its board needs is left alone: the
-/// deletion, or the move, has not come that far yet, or has failed.
+/// Unlinks some marked data, in a bounded step; returns whether there is more. Data is left alone unless there is a proof that
+/// its board was deleted, or the board exists and does not need it: a move has not come that far yet, or has failed, or the
+/// board's definition is lost.
 pub async fn unlink_some(store: &Store, unneeded: &Unneeded) -> Result<bool, StoreError> {
     let Unneeded {
         generation,
         id,
         sharding,
-        cause,
+        cause: _,
     } = unneeded;
-    let board = match boards::load(store, id).await?.transpose() {
-        Ok(board) => board.filter(|board| board.generation == *generation),
-        // Its placement can't be read, so what it needs is unknown.
-        Err(unreadable) if unreadable.board.generation == *generation => return Ok(false),
-        Err(_) => None,
-    };
-    if let Some(board) = &board
-        && (*cause == Cause::Deleted || board.placement.needs(*sharding))
-    {
-        return Ok(false);
+    let last = deletions::last(store, id).await?;
+    let is_deleted = last.is_some_and(|stamp| *generation <= stamp);
+    if !is_deleted {
+        let stored = boards::load(store, id).await?;
+        let board = stored.and_then(Result::ok);
+        let own = board.filter(|board| board.generation == *generation);
+        if own.is_none_or(|board| board.placement.needs(*sharding)) {
+            return Ok(false);
+        }
     }
-    let is_deleted = board.is_none();
     let purged = sharding.all().map(async |shard| {
         let tag = shard.tag(id);
         purge_shard(store, &tag, unneeded, is_deleted).await

@@ -177,11 +177,13 @@ pub async fn recall(
     let fingerprints = plans.iter().map(|plan| plan.event.fingerprint());
     let reply = store
         .call(&script::RECALL, shard.tag())
+        .key(keys::head(shard.tag()))
         .keys(ids.map(|id| keys::event(shard, id)))
+        .field("generation", shard.generation.to_string())
         .field("fingerprints", fingerprints.collect::<Vec<_>>())
         .field("confirm", store.waits_for_replicas())
         .write_for_reply();
-    let mut reply = Reply::new(reply.await?)?;
+    let mut reply = Reply::answer(reply.await?)?;
     let recalled = plans.into_iter().map(|plan| {
         let result = reply.next()?;
         let is_known = matches!(result, Value::Array(_));

@@ -376,6 +376,11 @@ impl Game<'_> {
                     _ => Ok(()),
                 }
             }
+            Step::Recreate {
+                instance,
+                board,
+                shards,
+            } => self.recreate(*instance, *board, *shards).await,
             Step::Close {
                 instance,
                 closing,

@@ -1,8 +1,8 @@
 //! Boards move to other shards, and are deleted while they do.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use reqwest::StatusCode;
 use serde_json::json;
 use standings::domain::ids::BoardId;
 
@@ -12,8 +12,9 @@ use super::{Closed, Game, Hiding, expect_equal, pick};
 use crate::harness::jobs::{Moves, Purge, Sweep};
 use crate::harness::redis::{Reply, eventually};
 use crate::harness::{Instance, World, break_off, keys};
-use crate::model::answers::unit_name;
+use crate::model::answers::{definition, unit_name};
 use crate::model::cases::{Batch, Pick};
+use crate::model::naive::Model;
 
 impl Game<'_> {
     /// Asks for another number of shards of a board that has several. What has one shard stays so, since more can be asked
@@ -92,6 +93,40 @@ impl Game<'_> {
         moved.and(sent).and(hidden)
     }
 
+    /// Has an instance delete a board, and the next one create it again. The others are not told.
+    pub(super) async fn recreate(
+        &mut self,
+        instance: Pick,
+        board: Pick,
+        shards: u16,
+    ) -> Result<(), String> {
+        let instances = &self.world.instances;
+        let place = pick(instance, instances.len());
+        let [deleting, creating] = [place, (place + 1) % instances.len()];
+        let board = pick(board, self.boards.len());
+        let (id, model) = &mut self.boards[board];
+        let mut own = model.board.clone();
+        if own.shards > 1 {
+            own.shards = shards;
+        }
+        let shards = own.shards;
+        self.log.push(format!(
+            "instance {deleting} deletes {id}, {creating} creates it with {shards} shards"
+        ));
+        let path = format!("/v1/boards/{id}");
+        let deleted = instances[deleting].client.delete(&path).await;
+        expect_equal(&deleted.text, &deleted.status, &StatusCode::NO_CONTENT)?;
+        instances[creating]
+            .client
+            .define(id, definition(&own))
+            .await;
+        *model = Model::new(own).with_results_since(self.now);
+        self.sent.retain(|sent| sent.board != board);
+        let of_board = format!("{path}/");
+        self.known.retain(|read, _| !read.starts_with(&of_board));
+        Ok(())
+    }
+
     /// Deletes the boards, while they move, and looks at the keys before and afterwards.
     pub(super) async fn delete_boards(&mut self, killed_after: Option<u16>) -> Result<(), String> {
         let (world, count) = (self.world, self.world.instances.len());
@@ -125,8 +160,8 @@ impl Game<'_> {
         drop(still);
         swept.map_err(|error| error.to_string())?;
         for id in ids {
-            let left = world.redis.expiries(&keys::pattern(id)).await;
-            checked = checked.and(expect_equal("keys are left", &left, &BTreeMap::new()));
+            let left = world.redis.leftover(&keys::pattern(id)).await;
+            checked = checked.and(expect_equal("keys are left", &left, &Vec::new()));
         }
         checked
     }
