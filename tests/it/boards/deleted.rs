@@ -1,16 +1,21 @@
 //! Boards that one instance deletes, and perhaps creates again, while another still has them in memory: nobody is told that
 //! something was taken which is lost, or shown what is gone.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::client::Answer;
-use crate::harness::jobs::{ApplyQueues, Moves, Purge, SETTLE_ALL, Sweep};
+use crate::harness::jobs::{Announcements, ApplyQueues, Moves, Purge, SETTLE_ALL, Sweep};
 use crate::harness::random::{Random, case_count, seed};
-use crate::harness::{Client, Instance, World};
+use crate::harness::redis::{Reply, eventually};
+use crate::harness::servers::RedisServers;
+use crate::harness::{Client, Instance, World, clock_at};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 
@@ -74,10 +79,7 @@ fn of_all_boards() -> Vec<Asked> {
         "/hidden",
         "/hidden/m2",
         "/quotas?voter=v1&member=m1",
-        "/standings/day",
         "/standings/day/members/m1",
-        "/standings/day/members?ids=m1",
-        "/standings/day/stats",
         "/summary",
         "/dead-letters",
     ];
@@ -104,6 +106,9 @@ fn of_boards() -> Vec<Asked> {
             json!({"scores": {"m1": 5}}),
         ),
         asked(Method::GET, "/initial-scores", Value::Null),
+        asked(Method::GET, "/standings/day", Value::Null),
+        asked(Method::GET, "/standings/day/members?ids=m1", Value::Null),
+        asked(Method::GET, "/standings/day/stats", Value::Null),
         asked(Method::GET, "/standings/last-2-days", Value::Null),
         asked(
             Method::GET,
@@ -163,7 +168,8 @@ async fn set_up(world: &World, definition: &Value, shards: &[u16]) {
     other.put("/v1/boards/b/hidden/m2", hide).await.expect(200);
     let newer = json!({"id": "newer", "member": "m3", "score": 1, "voter": "v3"});
     other.post("/v1/boards/b/events", newer).await.expect(200);
-    other.get("/v1/boards/b/standings/day").await.expect(200);
+    let entry = other.get("/v1/boards/b/standings/day/members/m1").await;
+    entry.expect(200);
 }
 
 async fn delete(world: &World) {
@@ -314,4 +320,116 @@ async fn writes_amid_deletions_are_refused_or_count() {
             unlink(&world.instances[2]).await;
         }
     }
+}
+
+/// Two instances on a cluster, and its servers.
+async fn on_cluster() -> (RedisServers, [Instance; 2]) {
+    let servers = RedisServers::start_cluster().await;
+    let clock = clock_at(NOW);
+    let instances = Instance::start_two(&servers.url(), &clock, |store| store).await;
+    (servers, instances)
+}
+
+/// A server of a cluster that has nothing but shards of a board hangs while the board is deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_fails_half_way_is_finished_by_whoever_comes_next() {
+    let (servers, [one, other]) = on_cluster().await;
+    let path = "/v1/boards/b";
+    for finish in ["delete", "create", "job"] {
+        let definition = json!({"windows": ["all"], "shards": 6});
+        one.client.define("b", definition).await;
+        let event = |number| json!({"board": "b", "id": format!("e{number}"), "member": format!("m{number}"), "score": 1});
+        let events = json!({ "events": (0..30).map(event).collect::<Vec<_>>() });
+        other.client.post_until_taken("/v1/events", &events).await;
+        let mut hanging = None;
+        for server in &servers.nodes {
+            let heads = server.run(&[b"EXISTS", b"st:{b}"]).await;
+            let lists = server.run(&[b"EXISTS", b"st:{boards}:stamp"]).await;
+            if matches!((heads, lists), (Reply::Error(_), Reply::Error(_))) {
+                hanging = Some(server);
+            }
+        }
+        let hanging = hanging.expect("one of three servers has neither");
+        hanging.freeze(true);
+        let failed = one.client.once().delete(path).await;
+        hanging.freeze(false);
+        assert_eq!(failed.status, 503, "{}", failed.text);
+        let gone = one.client.get(path).await;
+        gone.expect_problem(404, "board-not-found");
+        match finish {
+            "delete" => drop(one.client.delete(path).await.expect(204)),
+            "create" => {
+                let definition = json!({"windows": ["all"], "shards": 5});
+                one.client.define("b", definition).await;
+            }
+            _ => {
+                let announcements = Announcements {
+                    older_than: Duration::ZERO,
+                };
+                eventually("the job can run", async || {
+                    one.engine.run(&announcements).await.is_ok()
+                })
+                .await;
+            }
+        }
+        for number in 0..30 {
+            let event = json!({"member": format!("m{number}"), "score": 7});
+            let answer = other.client.post(&format!("{path}/events"), event).await;
+            if finish == "create" {
+                assert_eq!(answer.expect(200)["standings"][0]["score"], 7);
+            } else {
+                answer.expect_problem(404, "board-not-found");
+            }
+        }
+        if finish == "create" {
+            one.client.delete(path).await.expect(204);
+        }
+        unlink(&one).await;
+        assert_eq!(servers.leftover("st:{b[:}]*").await, [""; 0], "{finish}");
+    }
+}
+
+/// A server of a cluster takes no writes, since its disk fails, while a definition is changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_is_answered_once_all_shards_know_it() {
+    let (servers, [one, _]) = on_cluster().await;
+    one.client
+        .define("b", json!({"windows": ["all"], "shards": 6}))
+        .await;
+    let known = async || {
+        let mut known = BTreeSet::new();
+        for key in servers.keys("st:{b*}").await {
+            let version = servers.run(&[b"HGET", key.as_bytes(), b"version"]).await;
+            known.insert(version.text());
+        }
+        known.len()
+    };
+    let mut refused = 0;
+    for (number, server) in servers.nodes.iter().enumerate() {
+        let folder = server.run(&[b"CONFIG", b"GET", b"dir"]).await.list()[1].text();
+        let in_the_way = Path::new(&folder).join("dump.rdb");
+        std::fs::create_dir(&in_the_way).unwrap();
+        server.command("CONFIG SET save \"3600 1\"").await;
+        let fails = async |status: &str| {
+            server.command("BGSAVE").await;
+            server.command("INFO persistence").await.contains(status)
+        };
+        eventually("it can't save", async || {
+            fails("last_bgsave_status:err").await
+        })
+        .await;
+        let title = json!({"title": format!("version {number}")});
+        let answer = one.client.once().patch("/v1/boards/b", title.clone()).await;
+        if answer.status == 200 {
+            assert_eq!(known().await, 1);
+        } else {
+            answer.expect_problem(503, "store-full");
+            refused += 1;
+        }
+        std::fs::remove_dir(&in_the_way).unwrap();
+        eventually("it can save", async || fails("last_bgsave_status:ok").await).await;
+        one.client.patch("/v1/boards/b", title).await.expect(200);
+        assert_eq!(known().await, 1);
+    }
+    assert_eq!(refused, servers.nodes.len(), "each has a shard");
 }

@@ -348,9 +348,9 @@ impl World {
         Self::with_instances(1, now).await
     }
 
-    /// The keys of all boards, without the lists of boards.
+    /// The keys of all boards, without the lists of boards, and without what proves deletions.
     pub async fn keys_of_boards(&self) -> Vec<String> {
-        let mut keys = self.redis.keys("st:{*").await;
+        let mut keys = self.redis.leftover("st:{*").await;
         keys.retain(|key| !key.starts_with("st:{boards}"));
         keys
     }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use reqwest::Method;
 use serde_json::json;
+use standings::core::board::store::{boards, deletions};
 use standings::domain::clock::Clock;
+use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
 use standings::redis::Store;
 use tokio_util::task::AbortOnDropHandle;
@@ -311,6 +313,28 @@ async fn no_replica_shows_a_member_after_the_answer_to_its_erasure() {
     }
 }
 
+/// The instance that reads from the replica has the board in memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_replica_shows_a_board_after_the_answer_to_its_deletion() {
+    let pair = Pair::start(Duration::from_secs(2)).await;
+    let store = crate::harness::store(&pair.primary.url());
+    let deleting = Instance::start_on(store, pair.clock.clone(), "").await;
+    for (is_held, shards) in [(true, 1), (true, 3), (false, 3)] {
+        let definition = json!({"windows": ["all"], "shards": shards});
+        pair.client().define("b", definition).await;
+        pair.post("a").await;
+        pair.wait_for_replica().await;
+        pair.client().get(PAGE).await.expect(200);
+        pair.delay.hold(is_held);
+        deleting.client.delete("/v1/boards/b").await.expect(204);
+        for _ in 0..50 {
+            let answer = pair.client().get(PAGE).await;
+            answer.expect_problem(404, "board-not-found");
+        }
+        pair.delay.hold(false);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_replica_does_not_know_its_primary_answers() {
     let pair = Pair::start(Duration::from_mins(1)).await;
@@ -341,8 +365,15 @@ async fn what_a_replica_does_not_know_its_primary_answers() {
     let answer = client.get(PAGE).await;
     assert_eq!(staleness_of(&answer), None);
     assert_eq!(answer.expect(200)["total"], 1);
-    // Another board of the same name.
-    client.delete("/v1/boards/b").await.expect(204);
+    // Another board of the same name. A request would wait for the replica before it answers.
+    let engine = &pair.instance.engine;
+    let (store, id) = (&engine.store, BoardId::parse("b").unwrap());
+    let board = engine.board(&id).await.unwrap();
+    let stamp = boards::begin_change(store, &id).await.unwrap();
+    assert!(deletions::delete(store, &board, stamp).await.unwrap());
+    deletions::end(store, &id, stamp).await.unwrap();
+    boards::announce(store, &id, Some(stamp)).await.unwrap();
+    engine.refresh_boards().await.unwrap();
     client
         .get(PAGE)
         .await
