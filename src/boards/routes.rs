@@ -305,6 +305,9 @@ pub async fn list(State(app): Shared, Query(params): Query<ListParams>) -> Answe
 }
 
 /// Delete a board with all its standings.
+///
+/// Once this has returned 204, no instance accepts events for the board or shows anything of it. After a 503 send it again, which
+/// finishes the deletion.
 #[utoipa::path(
     delete, path = "/v1/boards/{board}", operation_id = "delete_board",
     params(
