@@ -1,7 +1,8 @@
--- check_queue.lua: compares the keys of a queue (lib/queue.lua), and on request repairs what follows from the stream.
+-- check_queue.lua: compares the keys of a queue (lib/queue.lua), and on request repairs what follows from the stream. An
+-- event that the stream has lost is noted until its note may be removed: then it can be sent again under its id.
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] queue; KEYS[3] ids; KEYS[4] state
--- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; mend: whether to repair;
+-- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; mend: see lib/check.lua;
 --          count: a queue with more entries is not checked
 --
 -- Reply: {'STALE'} | {'OK', how many entries there are, '1' if checked, '0' if too many, difference, …}, see check.lua:
@@ -16,6 +17,7 @@ local args = cmsgpack.unpack(ARGV[1])
 load_queue()
 
 if not is_in_use(call('HGET', HEAD, 'version'), args.generation, args.revision) then return {'STALE'} end
+may = args.mend
 local count = call('XLEN', QUEUE)
 if count > args.count or call('HLEN', IDS) > args.count then return {'OK', number_text(count), '0'} end
 
@@ -32,17 +34,19 @@ end
 
 local stored = call('HGET', STATE, 'bytes') or '0'
 if tonumber(stored) ~= bytes then
-  if args.mend then call('HSET', STATE, 'bytes', number_text(bytes)) end
-  differs('queue_bytes', args.mend, stored, number_text(bytes))
+  local outcome = writing(true)
+  if outcome == REPAIRED then call('HSET', STATE, 'bytes', number_text(bytes)) end
+  differs('queue_bytes', outcome, stored, number_text(bytes))
 end
 
 local function compare(id, text)
   local right = entries_of[id]
   entries_of[id] = nil
   if text == right then return end
-  if args.mend and right then call('HSET', IDS, id, right) end
-  if args.mend and not right then call('HDEL', IDS, id) end
-  differs('queue_id', args.mend, id, text or '', right or '')
+  local outcome = right and writing(true) or removing(not right)
+  if outcome == REPAIRED and right then call('HSET', IDS, id, right) end
+  if outcome == REPAIRED and not right then call('HDEL', IDS, id) end
+  differs('queue_id', outcome, id, text or '', right or '')
 end
 
 local ids = call('HGETALL', IDS)

@@ -1,8 +1,9 @@
 -- check_state.lua: checks whether the state of a derived series can be read (lib/derived.lua). If not, the script drops it
--- on request: then its standings are built from scratch.
+-- on request: then its standings are built from scratch, as they are needed.
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] state
--- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; mend: whether to drop it
+-- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; mend: see lib/check.lua;
+--          is_sound: whether the standings that the series follows from are sound
 --
 -- Reply: {'STALE'} | {'OK', difference, …}, as in check.lua:
 --   state    type of the key
@@ -14,10 +15,10 @@ local args = cmsgpack.unpack(ARGV[1])
 
 local head = call('HMGET', KEYS[1], 'version', 'moving')
 if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
-local mends = args.mend and not head[2]
+may = head[2] and 0 or args.mend
 if not readable_entries(STATE) then
-  local found = type_of(STATE)
-  if mends then call('UNLINK', STATE) end
-  differs('state', mends, found)
+  local found, outcome = type_of(STATE), removing(args.is_sound)
+  if outcome == REPAIRED then call('UNLINK', STATE) end
+  differs('state', outcome, found)
 end
 return {'OK', unpack(differences)}

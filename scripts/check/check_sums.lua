@@ -1,7 +1,7 @@
 -- check_sums.lua: compares a standing with those that it follows from. A derived standing that is complete has to be the
 -- sum of its terms. The standing of a period with carryover has to be the sum of what was added and what was carried over.
 -- The script checks some of the members at a time (lib/cursor.lua). On request it drops a derived standing that differs;
--- the service builds it again when it is needed.
+-- the service builds it again when it is needed. The caller allows that only if the standing's terms are sound.
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] state of the series (lib/derived.lua), or the head again
 -- KEYS[4…] the standing's keys (`layout.width`), and then those of its terms, newest first, `layout.width` keys each:
@@ -20,11 +20,13 @@
 --   term      which standing is walked, 0: the standing itself; after the last term come the past initial scores
 --   cursor    '0' at first
 --   budget    about how many members × terms one call visits
---   mend      whether to drop a derived standing that differs
+--   drop      whether to drop the standing without a look: check.lua has found that its keys contradict each other
+--   mend      see lib/check.lua
 --
 -- Reply: {'STALE'} another definition is in use | {'GONE'} there is no such standing, or it is not complete |
 --   {'LOST'} one of its terms existed, and no longer does | {'OK', next term (-1: this was the last part), next cursor,
 --   how many terms have no data, difference, …}, as in check.lua:
+--   dropped   the standing was to be dropped without a look
 --   sum       member; score, time that are stored; score, time by the terms
 --   data      member; data that is stored; data by the terms
 --   carried   member; score; score without what was carried over; score in the period before
@@ -43,7 +45,7 @@ local layout, kind = args.layout, args.kind
 
 local head = call('HMGET', KEYS[1], 'version', 'moving', 'erased', 'closed_until')
 if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
-local mends = args.mend and not head[2]
+may = head[2] and 0 or args.mend
 local ERASING = head[3] and beside_registry(REGISTRY, KIND_ERASING)
 -- Whether the initial scores are those of a barrier in the past (lib/past_initial.lua).
 local is_past = kind == 'initial' and head[4] and args.ends <= tonumber(head[4])
@@ -52,7 +54,7 @@ local entries, entry, place
 if kind ~= 'carried' then
   entries = readable_entries(STATE) or {}
   entry, place = entry_at(entries, args.start)
-  if not entry or not entry.done then return {'GONE'} end
+  if not args.drop and not (entry and entry.done) then return {'GONE'} end
 end
 
 -- The type of the one key that holds all members of a standing; check.lua reports damage there.
@@ -79,12 +81,21 @@ if #absent > 0 then
   end
 end
 
+-- Drops a derived standing; returns the outcome.
 local function drop_target()
-  if not mends or not entry then return false end
-  drop_entry(entry)
-  table.remove(entries, place)
-  call('SET', STATE, cmsgpack.pack(entries))
-  return true
+  local outcome = removing(entries)
+  if outcome ~= REPAIRED then return outcome end
+  drop_entry(target)
+  if entry then
+    table.remove(entries, place)
+    call('SET', STATE, cmsgpack.pack(entries))
+  end
+  return outcome
+end
+
+if args.drop then
+  differs('dropped', drop_target())
+  return {'OK', -1, '0', #absent, unpack(differences)}
 end
 
 local target_type, is_sound = members_type(target)
@@ -138,7 +149,8 @@ local function is_carried(score, own, before)
   return carried <= share * args.ratio / 1000000 + 1
 end
 
-local is_dropped = false
+-- The outcome, once the standing was found to differ.
+local dropped = nil
 -- Compares members that the walk over the standing itself (0), or over this term, has met.
 local function compare(walked, ids)
   if #ids == 0 then return end
@@ -152,16 +164,16 @@ local function compare(walked, ids)
     if not is_compared and kind == 'carried' then
       local own, before = term_scores[1][m], term_scores[2] and term_scores[2][m]
       if not is_carried(scores[m], own, before) then
-        differs('carried', false, id, shown(scores[m]), shown(own), shown(before))
+        differs('carried', LEFT, id, shown(scores[m]), shown(own), shown(before))
       end
     elseif not is_compared then
       local score, time, expected_data = expected_of(m, term_scores, term_times, term_data)
       if score ~= nil and (score ~= scores[m] or (layout.hashed and score and time ~= times[m])) then
-        is_dropped = is_dropped or drop_target()
-        differs('sum', is_dropped, id, shown(scores[m]), shown(times[m]), shown(score), shown(time))
+        dropped = dropped or drop_target()
+        differs('sum', dropped, id, shown(scores[m]), shown(times[m]), shown(score), shown(time))
       elseif layout.data and score and data[m] ~= expected_data then
-        is_dropped = is_dropped or drop_target()
-        differs('data', is_dropped, id, data[m], expected_data)
+        dropped = dropped or drop_target()
+        differs('data', dropped, id, data[m], expected_data)
       end
     end
   end
@@ -184,7 +196,7 @@ local present = 1
 for _, term in ipairs(terms) do present = present + (term.is_there and 1 or 0) end
 local count = math.max(MEMBERS_MIN, math.floor(args.budget / present))
 local walked, cursor, last = args.term, args.cursor, #terms + (is_past and 1 or 0)
-while count > 0 and walked <= last and not is_dropped do
+while count > 0 and walked <= last and dropped ~= REPAIRED do
   local ids, next_cursor, _
   if walked > #terms then
     ids, next_cursor = scan_fields(past_initial_key(REGISTRY), cursor, count)
@@ -197,5 +209,5 @@ while count > 0 and walked <= last and not is_dropped do
   count, cursor = count - math.max(1, #ids), next_cursor
   if cursor == '0' then walked = walked + 1 end
 end
-if is_dropped or walked > last then walked = -1 end
+if dropped == REPAIRED or walked > last then walked = -1 end
 return {'OK', walked, cursor, #absent, unpack(differences)}

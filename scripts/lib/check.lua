@@ -2,14 +2,33 @@
 -- Uses: lib/changed.lua, lib/standing.lua, lib/derived.lua
 --
 -- A step compares and repairs in one script. So it never mistakes a change for a contradiction, nor repairs what is
--- consistent again. Each difference is a list: its code, 1 if it was repaired, otherwise 0, and what is stored on each
--- side, as text ('' for nothing).
+-- consistent again. Each difference is a list: its code, its outcome, and what is stored on each side, as text ('' for
+-- nothing). A repair takes nothing away that follows from other data: if each side may be the damaged one, both are left.
+
+-- Left as it is | repaired | to be repaired by a call that may remove something.
+local LEFT, REPAIRED, ASKED = 0, 1, 2
+-- What a call may do, its argument `mend`: only look | also write what follows from other data | also remove.
+local WRITE, REMOVE = 1, 2
 
 local differences = {}
+-- What this call may do, and whether something was left as it is: then nothing is derived from this standing.
+local may, is_doubtful = 0, false
 
-local function differs(code, is_mended, ...)
-  if is_mended then note_change() end
-  differences[#differences + 1] = {code, is_mended and 1 or 0, ...}
+local function differs(code, outcome, ...)
+  if outcome == REPAIRED then note_change() end
+  if outcome == LEFT then is_doubtful = true end
+  differences[#differences + 1] = {code, outcome, ...}
+end
+
+-- The outcome of a repair that only writes, if what it writes follows from other data.
+local function writing(follows)
+  return follows and may >= WRITE and REPAIRED or LEFT
+end
+
+-- The outcome of a repair that removes something, if other data shows that this is wrong or can be built again.
+local function removing(is_certain)
+  if not is_certain or may < WRITE then return LEFT end
+  return may >= REMOVE and REPAIRED or ASKED
 end
 
 -- Whether a definition uses a shard: the shard knows this definition or an earlier one, and no later one. The data of other

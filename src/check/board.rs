@@ -1,13 +1,13 @@
 //! Checks one board: its definition, its shards' registries and queues, and its place in the list of boards.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::store::{self, Head};
-use super::{Check, LOOK_AGAIN_AFTER, Place};
+use super::{Check, LOOK_AGAIN_AFTER, Outcome, Place};
 use crate::core::ATTEMPTS_MAX;
 use crate::core::board::store::board_notes::{self, NotedFor};
-use crate::core::board::store::boards;
+use crate::core::board::store::boards::RETIRED;
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
@@ -26,7 +26,7 @@ impl Check<'_> {
                 Err(StoreError::Stale) => {}
                 Err(error) => return Err(error),
             }
-            if !self.mends {
+            if !self.repair.writes() {
                 self.report = before;
             }
         }
@@ -43,7 +43,7 @@ impl Check<'_> {
             return Ok(());
         }
         let Some(defined) = head.board(id) else {
-            // Remains of a board are reported with the other leftover keys.
+            // A lost definition is reported with the list of boards.
             return Ok(());
         };
         let Some(board) = self.unless_damaged(place, defined)?.map(Arc::new) else {
@@ -76,20 +76,61 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks the version stored next to a definition; returns whether it is right now.
-    async fn check_version(&mut self, board: &Board, head: &Head) -> Result<bool, StoreError> {
+    /// Checks the version stored next to a definition; returns whether it is right now. It follows from the definition,
+    /// unless that has gone back to an older one.
+    async fn check_version(&mut self, board: &Arc<Board>, head: &Head) -> Result<bool, StoreError> {
         if head.version.as_deref() == Some(&board.version()) {
             return Ok(true);
         }
-        let is_mended = self.mends && store::restore_version(self.store, board, head).await?;
         let known = head.version.as_deref().unwrap_or("none");
+        let place = Place::of_board(&board.id);
+        if let Some(newer) = self.newer_version(board, head).await? {
+            let detail = format!(
+                "its definition went back to {}, its version is stored as {known}, and {newer} was in use: restore {} \
+                 from a backup",
+                board.version(),
+                keys::head(board.id.as_str())
+            );
+            self.report.tell(place, "went_back", Outcome::Left, detail);
+            return Ok(false);
+        }
+        let is_mended =
+            self.repair.writes() && store::restore_version(self.store, board, head).await?;
         let detail = format!(
             "its version is stored as {known}, its definition is {}",
             board.version()
         );
-        let place = Place::of_board(&board.id);
-        self.report.tell(place, "version", is_mended, detail);
+        let outcome = if is_mended {
+            Outcome::Repaired
+        } else {
+            Outcome::Left
+        };
+        self.report.tell(place, "version", outcome, detail);
         Ok(is_mended)
+    }
+
+    /// A later version of a board than its definition has, if events or shards knew one.
+    async fn newer_version(
+        &self,
+        board: &Arc<Board>,
+        head: &Head,
+    ) -> Result<Option<String>, StoreError> {
+        let mut versions: Vec<String> = head.used.iter().cloned().collect();
+        for shard in board.shards() {
+            if !shard.shard_id.of.is_together() {
+                versions.extend(store::load_head(self.store, shard.tag()).await?.version);
+            }
+        }
+        let revision_of = |version: &String| {
+            let (generation, revision) = version.rsplit_once('-')?;
+            let revision: u64 = revision.parse().ok()?;
+            (generation == board.generation.to_string()).then_some(revision)
+        };
+        let newest = versions.into_iter().max_by_key(revision_of);
+        Ok(newest.filter(|version| {
+            let revision = revision_of(version);
+            revision > Some(board.revision) && revision != Some(RETIRED)
+        }))
     }
 
     /// A board that is to move has to be registered, or it never moves.
@@ -106,12 +147,13 @@ impl Check<'_> {
                 }
             }
         }
-        if self.mends {
+        if self.repair.writes() {
             board_notes::note(self.store, NotedFor::Move, board).await?;
         }
         let detail = "it is to move to other shards, but is not noted for that";
+        let outcome = self.repair.writing();
         self.report
-            .tell(Place::of_board(id), "not_moving", self.mends, detail);
+            .tell(Place::of_board(id), "not_moving", outcome, detail);
         Ok(())
     }
 
@@ -135,23 +177,11 @@ impl Check<'_> {
         if !is_sound || found == "none" {
             return Ok(());
         }
-        let mut readable = Vec::new();
-        for derived in shard.derived() {
-            let mends = self.manner(shard).mends;
-            let checked = store::check_state(self.store, shard, &derived, mends).await;
-            let state = keys::state(shard, derived.series);
-            let place = || Place::of_key(shard, &state);
-            if let Some(differences) = self.unless_damaged(place, checked)? {
-                readable.extend(differences.is_empty().then_some(derived));
-                self.report.tell_all(shard, &place(), differences);
-            }
-        }
-        self.check_registered(shard).await?;
-        self.check_queue(shard).await?;
-        for derived in readable {
-            self.check_derived(shard, &derived).await?;
-        }
-        Ok(())
+        self.doubtful.clear();
+        self.damaged.clear();
+        self.check_registered(shard, |_| true).await?;
+        self.check_all_derived(shard).await?;
+        self.check_queue(shard).await
     }
 
     /// Checks what a shard knows of the definition. One that knows an older one gets the current one with the next call.
@@ -182,13 +212,17 @@ impl Check<'_> {
             };
             let detail = format!("its head {known}, the definition is {}", shard.version());
             self.report
-                .tell(Place::of_shard(shard), "head", false, detail);
+                .tell(Place::of_shard(shard), "head", Outcome::Left, detail);
         }
         Ok(false)
     }
 
-    /// Checks everything in the registry of a shard.
-    async fn check_registered(&mut self, shard: &Shard) -> Result<(), StoreError> {
+    /// Checks everything in the registry of a shard that is of some kinds.
+    pub(super) async fn check_registered(
+        &mut self,
+        shard: &Shard,
+        is_wanted: fn(Kind) -> bool,
+    ) -> Result<(), StoreError> {
         let (mut cursor, mut seen) = ("0".to_owned(), HashSet::new());
         loop {
             let names = moves::store::names(self.store, shard, &cursor).await;
@@ -199,6 +233,9 @@ impl Check<'_> {
                 let Some(kind) = keys::kind_of(shard, &name) else {
                     continue;
                 };
+                if !is_wanted(kind) {
+                    continue;
+                }
                 match kind.copying() {
                     Copying::Whole => self.check_turnout(shard, &name, "hash").await?,
                     Copying::Merged => self.check_turnout(shard, &name, "string").await?,
@@ -206,6 +243,7 @@ impl Check<'_> {
                         let zset = keys::sorted_set_of(&name);
                         if let Some(kind) = keys::kind_of(shard, zset)
                             && kind.is_standing()
+                            && is_wanted(kind)
                             && seen.insert(zset.to_owned())
                         {
                             self.check_standing(shard, kind, zset).await?;
@@ -236,7 +274,7 @@ impl Check<'_> {
             // It may have expired by now.
             if !beginning.is_empty() && beginning != HYPERLOGLOG {
                 let detail = "it is no HyperLogLog";
-                self.report.tell(place(), "type", false, detail);
+                self.report.tell(place(), "type", Outcome::Left, detail);
             }
         }
         Ok(())
@@ -245,8 +283,8 @@ impl Check<'_> {
     async fn check_queue(&mut self, shard: &Shard) -> Result<(), StoreError> {
         let key = keys::single(shard, Kind::Queue);
         let place = || Place::of_key(shard, &key);
-        let mends = self.manner(shard).mends;
-        let checked = store::check_queue(self.store, shard, mends).await;
+        let repair = self.manner(shard).repair;
+        let checked = store::check_queue(self.store, shard, repair).await;
         let Some(checked) = self.unless_damaged(place, checked)? else {
             return Ok(());
         };
@@ -261,9 +299,17 @@ impl Check<'_> {
             // Events of a queue wait while the index lacks it.
             tokio::time::sleep(LOOK_AGAIN_AFTER).await;
             if self.is_unlisted(shard).await? {
-                let is_mended = mends && queues::relist(self.store, shard).await?;
+                if self.is_changed(shard).await? {
+                    return Err(StoreError::Stale);
+                }
+                let is_mended = repair.writes() && queues::relist(self.store, shard).await?;
+                let outcome = if is_mended {
+                    Outcome::Repaired
+                } else {
+                    Outcome::Left
+                };
                 let detail = "events wait in it, and the index of queues does not name it";
-                self.report.tell(place(), "not_indexed", is_mended, detail);
+                self.report.tell(place(), "not_indexed", outcome, detail);
             }
         }
         Ok(())
@@ -276,60 +322,4 @@ impl Check<'_> {
         let is_listed = listed.iter().any(|queue| queue.name == name);
         Ok(!is_listed && queues::size(self.store, &name).await?.events > 0)
     }
-
-    /// Compares the list of all boards with the definitions. Both change in two steps, so suspects are checked again.
-    pub(super) async fn check_list(&mut self, ids: &BTreeSet<BoardId>) -> Result<(), StoreError> {
-        let mut seemed = Vec::new();
-        for id in ids {
-            if let Some(wrong) = self.wrong_in_list(id).await? {
-                seemed.push((id, wrong));
-            }
-        }
-        if seemed.is_empty() {
-            return Ok(());
-        }
-        tokio::time::sleep(LOOK_AGAIN_AFTER).await;
-        for (id, wrong) in seemed {
-            if self.wrong_in_list(id).await?.as_ref() != Some(&wrong) {
-                continue;
-            }
-            if self.mends {
-                boards::announce(self.store, id, None).await?;
-            }
-            let detail = match (&wrong.version, wrong.is_listed) {
-                (None, _) => "it is in the list of boards, and not defined",
-                (Some(_), false) => "it is defined, and not in the list of boards",
-                (Some(_), true) => "it is not in its place in the list of boards",
-            };
-            self.report
-                .tell(Place::of_board(id), "list", self.mends, detail);
-        }
-        Ok(())
-    }
-
-    /// What is wrong with a board in the list, if anything.
-    async fn wrong_in_list(&self, id: &BoardId) -> Result<Option<Listed>, StoreError> {
-        let score = store::live_score(self.store, id).await?;
-        let head = store::load_head(self.store, id.as_str()).await?;
-        if !matches!(head.found.as_str(), "none" | "hash") {
-            return Ok(None);
-        }
-        let is_defined = head.definition.is_some();
-        let is_right = match score {
-            Some(score) => is_defined && score.abs() < f64::EPSILON,
-            None => !is_defined,
-        };
-        Ok((!is_right).then_some(Listed {
-            version: head.version.filter(|_| is_defined),
-            is_listed: score.is_some(),
-        }))
-    }
-}
-
-/// An entry of the list of boards, and the definition.
-#[derive(Debug, Eq, PartialEq)]
-struct Listed {
-    /// The version of the definition.
-    version: Option<String>,
-    is_listed: bool,
 }

@@ -27,21 +27,32 @@
 //!   one of its terms, is about to expire.
 //!
 //! A repair is made by the script that finds the fault, in the same step, and only if the shard is not being copied
-//! elsewhere. A wrong derived standing is dropped from its state, so that it is rebuilt.
+//! elsewhere. It takes nothing away that follows from other data:
+//!
+//! - Of two places that differ, neither is changed unless a third one shows which is right.
+//! - What is derived (derived standings, distinct scores, totals, hidden lists) is only made again if all that it is
+//!   derived from is sound. A wrong derived standing is dropped from its state, so that it is rebuilt.
+//! - Data that no definition needs is unlinked if its board is proved to be deleted (the field `deleted` of the board's
+//!   head), or if the definition names its sharding as a former one. Without that the definition may be what is lost.
+//! - Whatever removes something is only done on demand ([`Repair::Remove`]).
 
 mod board;
+mod derived;
+mod list;
 mod names;
+mod repair;
 mod report;
 mod standing;
 pub mod store;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use futures::FutureExt;
 
+pub use self::repair::{Outcome, Repair};
 pub use self::report::{Finding, Place, Report};
-use self::store::Manner;
+use self::store::{Difference, Manner};
 use crate::core::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::clock::Clock;
@@ -76,14 +87,16 @@ const SHARED: [(&str, &str); 21] = [
     (keys::OF_API_KEYS[3], "string"),
 ];
 
-/// Looks for contradictions in one board, or all, and with `mends` repairs what follows from other data. The notes also say
-/// what needs attention in Redis itself.
-pub async fn run(engine: &Engine, only: Option<&BoardId>, mends: bool) -> Result<Report, Error> {
+/// Looks for contradictions in one board, or all, and repairs what follows from other data. The notes also say what needs
+/// attention in Redis itself.
+pub async fn run(engine: &Engine, only: Option<&BoardId>, repair: Repair) -> Result<Report, Error> {
     let mut check = Check {
         store: &engine.store,
         clock: &engine.clock,
-        mends,
+        repair,
         report: Report::default(),
+        doubtful: HashSet::new(),
+        damaged: BTreeMap::new(),
     };
     for warning in warnings::store::current(&engine.store).await {
         check.report.note(warning);
@@ -96,8 +109,12 @@ pub async fn run(engine: &Engine, only: Option<&BoardId>, mends: bool) -> Result
 struct Check<'a> {
     store: &'a Store,
     clock: &'a Clock,
-    mends: bool,
+    repair: Repair,
     report: Report,
+    /// The sorted sets of standings of which something is left as it is: nothing is derived from them.
+    doubtful: HashSet<String>,
+    /// Derived standings of the shard whose keys contradict each other, by their sorted sets.
+    damaged: BTreeMap<String, (Place, Vec<Difference>)>,
 }
 
 impl Check<'_> {
@@ -119,7 +136,7 @@ impl Check<'_> {
             }
         }
         if let Some(id) = only
-            && store::load_head(self.store, id.as_str()).await?.found == "none"
+            && !self.has_head(id).await?
             && suspects.is_empty()
             && (!is_sound || store::live_score(self.store, id).await?.is_none())
         {
@@ -129,10 +146,17 @@ impl Check<'_> {
             self.check_board(id).await?;
         }
         if is_sound {
-            self.check_suspects(suspects).await?;
-            self.check_list(&ids).await?;
+            let undefined = self.check_suspects(suspects).await?;
+            ids.extend(undefined.keys().cloned());
+            self.check_list(&ids, &undefined).await?;
         }
         Ok(())
+    }
+
+    /// Whether there is a definition of a board, or a rest of one.
+    async fn has_head(&self, id: &BoardId) -> Result<bool, StoreError> {
+        let head = store::load_head(self.store, id.as_str()).await?;
+        Ok(head.has_board || !matches!(head.found.as_str(), "none" | "hash"))
     }
 
     /// Checks the types of the keys that all boards share; returns the sound ones.
@@ -152,7 +176,7 @@ impl Check<'_> {
         let is_sound = found == expected || found == "none";
         if !is_sound {
             let detail = format!("{key} is a {found}, where a {expected} should be");
-            self.report.tell(place, "type", false, detail);
+            self.report.tell(place, "type", Outcome::Left, detail);
         }
         is_sound
     }
@@ -166,7 +190,7 @@ impl Check<'_> {
         match result {
             Ok(value) => Ok(Some(value)),
             Err(StoreError::Unexpected(detail)) => {
-                self.report.tell(place(), "damaged", false, detail);
+                self.report.tell(place(), "damaged", Outcome::Left, detail);
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -176,7 +200,10 @@ impl Check<'_> {
     fn manner(&self, board: &Board) -> Manner {
         Manner {
             now: self.clock.now(),
-            mends: self.mends && board.placement.next.is_none(),
+            repair: match board.placement.next {
+                None => self.repair,
+                Some(_) => Repair::None,
+            },
         }
     }
 }

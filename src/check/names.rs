@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use futures::FutureExt;
 
-use super::{Check, Place, store};
+use super::{Check, LOOK_AGAIN_AFTER, Outcome, Place, Repair, store};
 use crate::core::board::store::purge::{self, Cause, Unneeded};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -21,8 +21,10 @@ enum Verdict {
     Fine,
     /// It has to be in the registry of its shard.
     Registered,
-    /// Nothing needs it, and it is not marked to be unlinked.
-    LeftOver,
+    /// Nothing needs it, for this reason, and it is not marked to be unlinked.
+    LeftOver(Cause),
+    /// No definition needs it, and nothing proves that none ever will.
+    Unproved,
     /// Its name is not known.
     Unknown,
 }
@@ -57,14 +59,13 @@ impl Check<'_> {
                         let registry = (name.shard.tag(&name.id), name.generation.unwrap_or(0));
                         registered.entry(registry).or_default().push(key);
                     }
-                    Verdict::LeftOver | Verdict::Unknown if suspects.len() < SUSPECTS_MAX => {
-                        suspects.push((key, name));
-                    }
-                    Verdict::Fine | Verdict::LeftOver | Verdict::Unknown => {}
+                    Verdict::Fine => {}
+                    _ if suspects.len() < SUSPECTS_MAX => suspects.push((key, name)),
+                    _ => {}
                 }
             }
             for ((tag, generation), names) in registered {
-                let checked = store::check_keys(self.store, &tag, generation, &names, self.mends);
+                let checked = store::check_keys(self.store, &tag, generation, &names, self.repair);
                 // A damaged registry is reported with its shard.
                 let missing = match checked.await {
                     Ok(missing) => missing,
@@ -75,7 +76,8 @@ impl Check<'_> {
                     if told.insert(key.clone()) {
                         let detail = "it is not in the registry of its shard";
                         let place = place_of(&key);
-                        self.report.tell(place, "unregistered", self.mends, detail);
+                        let outcome = self.repair.writing();
+                        self.report.tell(place, "unregistered", outcome, detail);
                     }
                 }
             }
@@ -85,101 +87,197 @@ impl Check<'_> {
         Ok((heads, suspects))
     }
 
-    /// Checks again what seemed left over: its board may have been created or deleted meanwhile.
+    /// Checks again what seemed left over: its board may have been created or deleted meanwhile. Returns how many keys of
+    /// boards without a definition are not proved to be of a deleted one.
     pub(super) async fn check_suspects(
         &mut self,
         suspects: Vec<(String, Name)>,
-    ) -> Result<(), StoreError> {
-        let ids: BTreeSet<BoardId> = suspects.iter().map(|(_, name)| name.id.clone()).collect();
-        let mut boards = HashMap::new();
-        for id in ids {
-            let defined = self.defined(&id).await?;
-            boards.insert(id, defined);
-        }
-        // Read after the definitions: data is marked before its board is deleted.
-        let unneeded: HashSet<Unneeded> = purge::unneeded(self.store).await?.into_iter().collect();
-        let (mut left_over, mut marked) = (Vec::new(), HashSet::new());
+    ) -> Result<BTreeMap<BoardId, u64>, StoreError> {
+        let ids = suspects.iter().map(|(_, name)| name.id.clone()).collect();
+        let (boards, unneeded) = self.settled(ids).await?;
+        let (mut found, mut marked) = (Vec::new(), HashSet::new());
+        let mut unproved: BTreeMap<(BoardId, Option<u64>), u64> = BTreeMap::new();
         for (key, mut name) in suspects {
-            if matches!(name.kind, Some(Kind::Head | Kind::CountsHead)) {
+            let Some(defined) = boards.get(&name.id) else {
+                continue;
+            };
+            let is_head = matches!(name.kind, Some(Kind::Head | Kind::CountsHead));
+            if is_head {
                 let version = store::version_at(self.store, &key).await?;
                 name.generation =
                     version.and_then(|version| version.rsplit_once('-')?.0.parse().ok());
             }
-            let judged = match verdict(&name, &boards[&name.id], &unneeded) {
+            let judged = match verdict(&name, defined, &unneeded) {
                 Verdict::Registered | Verdict::Fine => continue,
                 judged => judged,
             };
             let lasts = store::lasts_ms(self.store, &key).await?;
             let is_gone = lasts == -2;
-            // Counts of quotas expire by themselves where they can, and so do heads that prove a deletion.
-            let expires = name.kind.is_some_and(|kind| {
-                kind.is_swept() || matches!(kind, Kind::Head | Kind::CountsHead)
-            });
-            if is_gone || (expires && lasts >= 0) {
+            // Counts of quotas, and the heads of deleted boards, expire by themselves.
+            let is_swept = is_head || name.kind.is_some_and(Kind::is_swept);
+            if is_gone || (is_swept && lasts >= 0) {
                 continue;
             }
-            if self.mends
-                && judged == Verdict::LeftOver
-                && let Some(unneeded) = self.register(&key, name).await?
-                && marked.insert(unneeded.clone())
-            {
-                purge::mark(self.store, &unneeded).await?;
+            match judged {
+                Verdict::Unproved => {
+                    let of = (name.id, name.generation);
+                    *unproved.entry(of).or_default() += 1;
+                    continue;
+                }
+                Verdict::LeftOver(cause) if self.repair == Repair::Remove => {
+                    if let Some(unneeded) = self.register(&key, name, cause).await?
+                        && marked.insert(unneeded.clone())
+                    {
+                        purge::mark(self.store, &unneeded).await?;
+                    }
+                }
+                _ => {}
             }
-            left_over.push((key, judged));
+            found.push((key, judged));
         }
         for unneeded in &marked {
             while purge::unlink_some(self.store, unneeded).boxed().await? {}
         }
-        for (key, judged) in left_over {
-            let is_mended = self.mends && store::lasts_ms(self.store, &key).await? == -2;
-            let place = place_of(&key);
-            let (kind, detail) = match judged {
-                Verdict::Unknown => ("unknown", "nobody knows what it is"),
-                _ => (
-                    "left_over",
-                    "nothing needs it, and nothing has marked it to go",
-                ),
-            };
-            self.report.tell(place, kind, is_mended, detail);
+        for (key, judged) in found {
+            self.tell_suspect(&key, judged).await?;
         }
+        Ok(self.tell_unproved(unproved, &boards))
+    }
+
+    async fn tell_suspect(&mut self, key: &str, judged: Verdict) -> Result<(), StoreError> {
+        let place = place_of(key);
+        if judged == Verdict::Unknown {
+            let detail = "nobody knows what it is";
+            self.report.tell(place, "unknown", Outcome::Left, detail);
+            return Ok(());
+        }
+        let mut outcome = self.repair.removing();
+        if outcome == Outcome::Repaired && store::lasts_ms(self.store, key).await? != -2 {
+            outcome = Outcome::Left;
+        }
+        let detail = "nothing needs it, and nothing has marked it to go";
+        self.report.tell(place, "left_over", outcome, detail);
         Ok(())
+    }
+
+    /// Reports the keys, by boards and generations, that no definition needs. Returns those of boards without a definition.
+    fn tell_unproved(
+        &mut self,
+        unproved: BTreeMap<(BoardId, Option<u64>), u64>,
+        boards: &HashMap<BoardId, Defined>,
+    ) -> BTreeMap<BoardId, u64> {
+        let mut undefined: BTreeMap<BoardId, u64> = BTreeMap::new();
+        for ((id, generation), count) in unproved {
+            let Some(State::Defined(board)) = boards.get(&id).map(|defined| &defined.state) else {
+                *undefined.entry(id).or_default() += count;
+                continue;
+            };
+            let head = keys::head(id.as_str());
+            let place = Place::of_board(&id);
+            if generation.is_some_and(|generation| generation >= board.generation) {
+                let detail = format!(
+                    "{count} keys are of a later state of this board than its definition, which may have gone back to an \
+                     older one. They are kept. Restore {head} from a newer backup"
+                );
+                self.report.tell(place, "went_back", Outcome::Left, detail);
+            } else {
+                let generation = generation.unwrap_or_default();
+                let detail = format!(
+                    "{count} keys are of an earlier board of this name, and nothing proves that it was deleted. They are \
+                     kept. If nobody needs them, say so in Redis, and repair again: HSET {head} deleted {generation}"
+                );
+                self.report.tell(place, "unproved", Outcome::Left, detail);
+            }
+        }
+        undefined
+    }
+
+    /// What is stored of these boards, and the marked data, without the boards that are being changed all the time.
+    async fn settled(
+        &mut self,
+        mut ids: BTreeSet<BoardId>,
+    ) -> Result<(HashMap<BoardId, Defined>, HashSet<Unneeded>), StoreError> {
+        let mut boards = HashMap::new();
+        for attempt in 0..2 {
+            if attempt > 0 && !ids.is_empty() {
+                tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+            }
+            let all: Vec<BoardId> = ids.iter().cloned().collect();
+            let all: Vec<&BoardId> = all.iter().collect();
+            let before = store::last_changes(self.store, &all).await?;
+            let mut seen = Vec::new();
+            for id in &all {
+                seen.push(self.defined(id).await?);
+            }
+            // Data is marked before its deletion is announced.
+            let unneeded = purge::unneeded(self.store).await?.into_iter().collect();
+            let after = store::last_changes(self.store, &all).await?;
+            for ((id, defined), (before, after)) in
+                all.into_iter().zip(seen).zip(before.iter().zip(&after))
+            {
+                if before.is_some() && before == after {
+                    ids.remove(id);
+                    boards.insert(id.clone(), defined);
+                }
+            }
+            if attempt > 0 || ids.is_empty() {
+                for id in &ids {
+                    self.note_changing(id);
+                }
+                return Ok((boards, unneeded));
+            }
+        }
+        Ok((boards, HashSet::new()))
     }
 
     /// Puts a key into its registry, so that it is removed with its board. Returns which data it belongs to; `None` if the
     /// key has no generation.
-    async fn register(&mut self, key: &str, name: Name) -> Result<Option<Unneeded>, StoreError> {
+    async fn register(
+        &mut self,
+        key: &str,
+        name: Name,
+        cause: Cause,
+    ) -> Result<Option<Unneeded>, StoreError> {
         let Some(generation) = name.generation else {
             return Ok(None);
         };
         if name.kind.map(Kind::purging) != Some(Purging::Purge) {
             let tag = name.shard.tag(&name.id);
             let keys = [key.to_owned()];
-            let registered = store::check_keys(self.store, &tag, generation, &keys, true).await;
+            let registered =
+                store::check_keys(self.store, &tag, generation, &keys, self.repair).await;
             self.unless_damaged(|| place_of(key), registered)?;
         }
         Ok(Some(Unneeded {
             generation,
             id: name.id,
             sharding: name.shard.of,
-            // If its board is gone, so is everything that this names.
-            cause: Cause::Moved,
+            cause,
         }))
     }
 
     async fn defined(&self, id: &BoardId) -> Result<Defined, StoreError> {
         let head = store::load_head(self.store, id.as_str()).await?;
-        Ok(match head.board(id) {
-            Some(Ok(board)) => Defined::As(Box::new(board)),
-            None if matches!(head.found.as_str(), "none" | "hash") => Defined::Not,
-            Some(Err(_)) | None => Defined::Unreadable,
-        })
+        let state = match head.board(id) {
+            Some(Ok(board)) => State::Defined(Box::new(board)),
+            None if matches!(head.found.as_str(), "none" | "hash") => State::Undefined,
+            Some(Err(_)) | None => State::Unreadable,
+        };
+        let deleted = head.deleted.unwrap_or_default();
+        Ok(Defined { state, deleted })
     }
 }
 
 /// What is stored under the key of a board.
-enum Defined {
-    As(Box<Board>),
-    Not,
+struct Defined {
+    state: State,
+    /// All generations up to this one are proved to be deleted.
+    deleted: u64,
+}
+
+enum State {
+    Defined(Box<Board>),
+    Undefined,
     /// Something that this program can't read.
     Unreadable,
 }
@@ -187,25 +285,18 @@ enum Defined {
 /// The verdict about a key by its name.
 fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verdict {
     let sharding = name.shard.of;
-    let board = match defined {
-        Defined::As(board) => Some(&**board),
-        Defined::Not => None,
-        Defined::Unreadable => return Verdict::Fine,
+    let board = match &defined.state {
+        State::Defined(board) => Some(&**board),
+        State::Undefined => None,
+        State::Unreadable => return Verdict::Fine,
     };
-    let is_placed = board.is_some_and(|board| board.placement.all().any(|own| own == sharding));
     let Some(kind) = name.kind else {
         return Verdict::Unknown;
     };
-    let is_marked = |generation| {
-        // What is under the board's own tag goes with any of its shardings.
-        unneeded.iter().any(|mark| {
-            mark.generation == generation
-                && mark.id == name.id
-                && (mark.sharding == sharding || kind.slot() == Slot::Board)
-        })
-    };
+    let is_placed = board.is_some_and(|board| board.placement.all().any(|own| own == sharding));
     let is_fine = match (kind, kind.purging()) {
-        (Kind::Head, _) => is_placed || (board.is_some() && sharding.is_together()),
+        // What a board's own key lacks is reported with the list of boards.
+        (Kind::Head, _) => is_placed || sharding.is_together(),
         (Kind::CountsHead, _) => board.is_some_and(|board| board.placement.home() == sharding),
         (_, Purging::Sweep | Purging::Call) => true,
         (
@@ -217,20 +308,33 @@ fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verd
         return Verdict::Fine;
     }
     let Some(generation) = name.generation else {
-        return Verdict::LeftOver;
+        return Verdict::Unproved;
     };
-    let board = board.filter(|board| board.generation == generation);
-    if kind.slot() == Slot::Board && board.is_some() {
+    // What is under the board's own tag goes with any of its shardings.
+    let is_marked = unneeded.iter().any(|mark| {
+        mark.generation == generation
+            && mark.id == name.id
+            && (mark.sharding == sharding || kind.slot() == Slot::Board)
+    });
+    let Some(board) = board.filter(|board| board.generation == generation) else {
+        return match (generation <= defined.deleted, is_marked) {
+            (true, true) => Verdict::Fine,
+            (true, false) => Verdict::LeftOver(Cause::Deleted),
+            (false, _) => Verdict::Unproved,
+        };
+    };
+    if kind.slot() == Slot::Board {
         return Verdict::Fine;
     }
-    let own = board.filter(|_| is_placed);
-    let is_needed = own.is_some_and(|board| board.placement.needs(sharding));
+    let is_needed = board.placement.needs(sharding);
+    let mut former = board.placement.former.iter();
     match (kind.slot(), kind.purging()) {
         (_, Purging::Registry) if is_needed => Verdict::Registered,
-        _ if is_needed || is_marked(generation) => Verdict::Fine,
+        _ if is_needed || is_marked => Verdict::Fine,
         // It stays in its place when its board moves.
-        (Slot::Home, _) if own.is_some() => Verdict::Fine,
-        _ => Verdict::LeftOver,
+        (Slot::Home, _) if is_placed => Verdict::Fine,
+        _ if former.any(|former| former.sharding == sharding) => Verdict::LeftOver(Cause::Moved),
+        _ => Verdict::Unproved,
     }
 }
 

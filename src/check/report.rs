@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::repair::Outcome;
 use super::store::{Difference, whole_of};
 use crate::domain::board::{Board, Order};
 use crate::domain::score::ShownScore;
@@ -68,6 +69,8 @@ pub struct Finding {
     pub detail: String,
     /// Whether it was repaired.
     pub is_mended: bool,
+    /// Whether its repair would remove something, and waits for permission.
+    pub is_removal: bool,
 }
 
 impl std::fmt::Display for Finding {
@@ -86,7 +89,11 @@ impl std::fmt::Display for Finding {
             }
         }
         let colon = if separator.is_empty() { "" } else { ": " };
-        let mended = if self.is_mended { " (repaired)" } else { "" };
+        let mended = match (self.is_mended, self.is_removal) {
+            (true, _) => " (repaired)",
+            (false, true) => " (to be removed)",
+            (false, false) => "",
+        };
         write!(f, "{colon}{}{mended}", printable(&self.detail))
     }
 }
@@ -107,6 +114,8 @@ pub struct Report {
     pub contradictions: u64,
     /// How many of them were repaired.
     pub mended: u64,
+    /// How many wait for permission to remove something.
+    pub removals: u64,
     /// The number of boards checked.
     pub boards: u64,
     /// The number of standings checked.
@@ -146,6 +155,7 @@ impl Report {
         self.of_place = if is_same { self.of_place + 1 } else { 1 };
         self.contradictions += 1;
         self.mended += u64::from(finding.is_mended);
+        self.removals += u64::from(finding.is_removal);
         let left_out = self.of_place.saturating_sub(TOLD_MAX);
         if left_out == 0 {
             self.findings.push(finding);
@@ -159,6 +169,7 @@ impl Report {
             kind: "more".to_owned(),
             detail: format!("and {left_out} more"),
             is_mended: false,
+            is_removal: false,
             ..finding
         });
     }
@@ -168,7 +179,7 @@ impl Report {
         &mut self,
         place: Place,
         kind: &str,
-        is_mended: bool,
+        outcome: Outcome,
         detail: impl Into<String>,
     ) {
         self.add(Finding {
@@ -176,7 +187,8 @@ impl Report {
             member: None,
             kind: kind.to_owned(),
             detail: detail.into(),
-            is_mended,
+            is_mended: outcome == Outcome::Repaired,
+            is_removal: outcome == Outcome::Asked,
         });
     }
 
@@ -193,7 +205,8 @@ impl Report {
                 member: member_of(&difference).map(ToOwned::to_owned),
                 detail: describe(shard, &difference),
                 kind: difference.code,
-                is_mended: difference.is_mended,
+                is_mended: difference.outcome == Outcome::Repaired,
+                is_removal: difference.outcome == Outcome::Asked,
             });
         }
     }
@@ -203,7 +216,9 @@ impl Report {
 fn member_of(difference: &Difference) -> Option<&str> {
     let text = |index: usize| difference.stored.get(index).map_or("", String::as_str);
     match difference.code.as_str() {
-        "number" | "unlisted" | "score" | "stray" | "sum" | "data" | "carried" => Some(text(0)),
+        "number" | "no_member" | "unlisted" | "score" | "stray" | "sum" | "data" | "carried" => {
+            Some(text(0))
+        }
         "hidden" | "hidden_total" => Some(text(0)).filter(|member| !member.is_empty()),
         "unreadable" => Some(text(1)),
         _ => None,
@@ -227,7 +242,14 @@ fn describe(shard: &Shard, difference: &Difference) -> String {
         }
         "no_expiry" => "it never expires, though the board's retention says when".to_owned(),
         "remnant" => format!("it has expired, but {first} members are left"),
-        "no_hash" => format!("the sorted set lists {first} members, and their hash is gone"),
+        "no_hash" => format!("the hash is lost, and the list shows only the best {first} members"),
+        "no_member" if shard.definition.entry_data => {
+            format!(
+                "the sorted set has {}, the hash nothing: its data is lost",
+                entry(1)
+            )
+        }
+        "no_member" => format!("the sorted set has {}, the hash nothing", entry(1)),
         "too_long" => format!("{first} members are listed, not {second}"),
         "number" => format!("the score {second} is no whole number within the bounds"),
         "unreadable" => format!("what {} has of it can't be read", key()),
@@ -332,6 +354,7 @@ mod tests {
             kind: "score".to_owned(),
             detail: "1 and 2".to_owned(),
             is_mended: number == 0,
+            is_removal: number == 1,
         }
     }
 
@@ -349,7 +372,13 @@ mod tests {
             "board b, day, member m0\u{fffd}: 1 and 2 (repaired)"
         );
         assert_eq!(lines[20], "board b, day: and 5 more");
-        assert_eq!(lines[21], "board b, week, member m1\u{fffd}: 1 and 2");
-        assert_eq!((report.contradictions, report.mended), (26, 1));
+        assert_eq!(
+            lines[21],
+            "board b, week, member m1\u{fffd}: 1 and 2 (to be removed)"
+        );
+        assert_eq!(
+            (report.contradictions, report.mended, report.removals),
+            (26, 1, 2)
+        );
     }
 }

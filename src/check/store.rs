@@ -3,15 +3,17 @@
 
 mod total;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer};
 
+use super::repair::{Outcome, Repair};
 use crate::core::board::store::boards::Defined;
 use crate::core::board::store::definitions::read_definition;
 use crate::core::read::store::rollover::beginning;
-use crate::domain::board::{Board, Order};
+use crate::domain::board::{Board, Order, Update};
 use crate::domain::ids::BoardId;
 use crate::domain::period::Period;
 use crate::domain::series::{Derived, Standing};
@@ -38,13 +40,14 @@ const SUMS_BUDGET: u32 = 1_500;
 const SCAN_COUNT: &str = "500";
 /// How many keys one call looks up in their registry.
 const KEYS_MAX: usize = 200;
+
 /// A difference between redundant data.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct Difference {
     /// What differs: the codes are in the scripts' headers.
     pub code: String,
-    /// Whether it was repaired.
-    pub is_mended: bool,
+    /// What was done about it.
+    pub outcome: Outcome,
     /// What is stored, as text.
     #[serde(deserialize_with = "lossy")]
     pub stored: Vec<String>,
@@ -170,6 +173,12 @@ pub struct Head {
     pub version: Option<String>,
     /// The definition, as JSON.
     pub definition: Option<String>,
+    /// The version of the definition when an event last came in.
+    pub used: Option<String>,
+    /// The stamp of the last deletion of a board of this name: all generations up to it are deleted.
+    pub deleted: Option<u64>,
+    /// Whether it has anything of a board: any field but those of a deletion (`scripts/core/board/delete.lua`).
+    pub has_board: bool,
 }
 
 impl Head {
@@ -184,18 +193,31 @@ impl Head {
 pub struct Manner {
     /// The current time.
     pub now: Timestamp,
-    /// Whether to repair what follows from other data.
-    pub mends: bool,
+    /// What to do about contradictions.
+    pub repair: Repair,
+}
+
+/// What is known of a standing before a part of it is checked.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// When it expires by the definition, in milliseconds since the epoch.
+    pub expires_at_ms: Option<i64>,
+    /// Whether that has been so from its beginning.
+    pub is_certain: bool,
+    /// The members of which the parts so far have found different entries.
+    pub conflicts: Vec<String>,
+    /// Whether these have left something as it is.
+    pub is_doubtful: bool,
 }
 
 /// Checks a part of the standing with this sorted set, from where the last part ended; the first has an empty phase and
-/// cursor `0`. `expires_at_ms`: when it may be dropped; `must_expire`: whether that was so from its beginning.
+/// cursor `0`.
 pub async fn check_standing(
     store: &Store,
     shard: &Shard,
     kind: Kind,
     zset: &str,
-    (expires_at_ms, must_expire): (Option<i64>, bool),
+    known: &Known,
     (phase, cursor): (&str, &str),
     manner: Manner,
 ) -> Result<Look<Part>, StoreError> {
@@ -207,7 +229,7 @@ pub async fn check_standing(
         layout
     };
     let scripts = [&script::CHECK, &script::MEND];
-    let look = look(store, shard, scripts, manner.mends)
+    let look = look(store, shard, scripts, manner.repair)
         .keys(keys::of_sorted_set(zset.to_owned(), shard.layout()))
         .keys(state.flatten())
         .field("layout", layout)
@@ -217,22 +239,29 @@ pub async fn check_standing(
         .field("whole_max", WHOLE_MAX)
         .field("part", PART)
         .field("now", manner.now.ms())
-        .field("expires", expires_at_ms.unwrap_or(0))
-        .field("must_expire", must_expire)
+        .field("expires", known.expires_at_ms.unwrap_or(0))
+        .field("is_certain", known.is_certain)
+        .field("conflicts", &known.conflicts)
+        .field("is_doubtful", known.is_doubtful)
+        .field("summing", shard.definition.update == Update::Sum)
         .field("registry", keys::registry(shard.tag(), shard.generation));
-    look.run(manner.mends).await
+    look.run(manner.repair > Repair::None).await
 }
 
-/// Checks whether the state of a derived series is readable.
+/// Checks whether the state of a derived series is readable. `is_sound`: whether all that it follows from is.
 pub async fn check_state(
     store: &Store,
     shard: &Shard,
     derived: &Derived,
-    mends: bool,
+    is_sound: bool,
+    repair: Repair,
 ) -> Result<Vec<Difference>, StoreError> {
     let scripts = [&script::CHECK_STATE, &script::MEND_STATE];
-    let look = look(store, shard, scripts, mends).key(keys::state(shard, derived.series));
-    let Done::Ok(Tail(differences)) = look.run::<Done<Tail<Vec<_>>>>(mends).await?;
+    let look = look(store, shard, scripts, repair)
+        .key(keys::state(shard, derived.series))
+        .field("is_sound", is_sound);
+    let run = look.run::<Done<Tail<Vec<_>>>>(repair > Repair::None);
+    let Done::Ok(Tail(differences)) = run.await?;
     Ok(differences)
 }
 
@@ -240,24 +269,26 @@ pub async fn check_state(
 pub async fn check_queue(
     store: &Store,
     shard: &Shard,
-    mends: bool,
+    repair: Repair,
 ) -> Result<CheckedQueue, StoreError> {
     let of_queue = [Kind::Queue, Kind::QueueIds, Kind::QueueState];
     let scripts = [&script::CHECK_QUEUE, &script::MEND_QUEUE];
-    let look = look(store, shard, scripts, mends)
+    let look = look(store, shard, scripts, repair)
         .keys(of_queue.map(|kind| keys::single(shard, kind)))
         .field("count", WHOLE_MAX);
-    let Done::Ok(checked) = look.run(mends).await?;
+    let Done::Ok(checked) = look.run(repair > Repair::None).await?;
     Ok(checked)
 }
 
-/// Checks a part of the members of a sum, from the term and cursor at which the last part ended, at first both 0.
+/// Checks a part of the members of a sum, from the term and cursor at which the last part ended, at first both 0. With
+/// `drops` it is dropped without a look.
 pub async fn check_sum(
     store: &Store,
     shard: &Shard,
     sum: &Sum,
+    drops: bool,
     (term, cursor): (i64, &str),
-    manner: Manner,
+    repair: Repair,
 ) -> Result<Look<SumPart>, StoreError> {
     let period = &sum.standing.period;
     let state = if sum.kind == "carried" {
@@ -271,7 +302,7 @@ pub async fn check_sum(
         Order::Asc => 1,
     };
     let scripts = [&script::CHECK_SUMS, &script::MEND_SUMS];
-    let look = look(store, shard, scripts, manner.mends)
+    let look = look(store, shard, scripts, repair)
         .key(keys::registry(shard.tag(), shard.generation))
         .key(state)
         .keys(standings.flat_map(|standing| keys::standing(shard, standing)))
@@ -287,8 +318,9 @@ pub async fn check_sum(
         .field("sign", sign)
         .field("term", term)
         .field("cursor", cursor)
-        .field("budget", SUMS_BUDGET);
-    look.run(manner.mends).await
+        .field("budget", SUMS_BUDGET)
+        .field("drop", drops);
+    look.run(repair > Repair::None).await
 }
 
 /// Those of these keys of a board or shard that exist but were not in the registry.
@@ -297,8 +329,9 @@ pub async fn check_keys(
     tag: &str,
     generation: u64,
     names: &[String],
-    mends: bool,
+    repair: Repair,
 ) -> Result<Vec<String>, StoreError> {
+    let mends = repair > Repair::None;
     let mut missing = Vec::new();
     for names in names.chunks(KEYS_MAX) {
         let script = [&script::CHECK_KEYS, &script::MEND_KEYS][usize::from(mends)];
@@ -320,19 +353,25 @@ fn look<'a>(
     store: &'a Store,
     shard: &Shard,
     scripts: [&'static Script; 2],
-    mends: bool,
+    repair: Repair,
 ) -> ScriptCall<'a> {
     store
-        .call(scripts[usize::from(mends)], shard.tag())
+        .call(scripts[usize::from(repair > Repair::None)], shard.tag())
         .key(keys::head(shard.tag()))
         .field("generation", shard.generation.to_string())
         .field("revision", shard.revision)
-        .field("mend", mends)
+        .field("mend", repair as u8)
 }
 
 /// The type of a key; `none` if it does not exist.
 pub async fn type_of(store: &Store, key: &str) -> Result<String, StoreError> {
     store.command("TYPE", [key]).await
+}
+
+/// Whether a key is in the registry of its shard.
+pub async fn is_registered(store: &Store, shard: &Shard, key: &str) -> Result<bool, StoreError> {
+    let registry = keys::registry(shard.tag(), shard.generation);
+    store.command("SISMEMBER", [registry.as_str(), key]).await
 }
 
 /// The first bytes of a string.
@@ -349,8 +388,13 @@ pub async fn load_head(store: &Store, tag: &str) -> Result<Head, StoreError> {
         ..Head::default()
     };
     if head.found == "hash" {
-        let fields = [&key, "version", "definition"];
-        (head.version, head.definition) = store.command("HMGET", fields).await?;
+        let fields = [&key, "version", "definition", "used", "deleted"];
+        (head.version, head.definition, head.used, head.deleted) =
+            store.command("HMGET", fields).await?;
+        let fields: Vec<String> = store.command("HKEYS", [&key]).await?;
+        let is_of_deletion =
+            |field: &String| field == "deleted" || field.starts_with("unfinished:");
+        head.has_board = !fields.iter().all(is_of_deletion);
     }
     Ok(head)
 }
@@ -383,6 +427,27 @@ pub async fn restore_version(
 /// The remaining time of a key in milliseconds; -1: it does not expire, -2: it does not exist.
 pub async fn lasts_ms(store: &Store, key: &str) -> Result<i64, StoreError> {
     store.command("PTTL", [key]).await
+}
+
+/// For each of these boards the number of its last change; `None` while a change is in progress. What was read between two
+/// equal numbers is not in the midst of a change.
+pub async fn last_changes(store: &Store, ids: &[&BoardId]) -> Result<Vec<Option<f64>>, StoreError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let begun: Vec<String> = store.command("ZRANGE", [keys::BEGUN, "0", "-1"]).await?;
+    let begun: HashSet<&str> = begun
+        .iter()
+        .filter_map(|begun| Some(begun.split_once(' ')?.0))
+        .collect();
+    let args = std::iter::once(keys::CHANGES).chain(ids.iter().map(|id| id.as_str()));
+    let numbers: Vec<Option<f64>> = store.command("ZMSCORE", args).await?;
+    let numbers = ids.iter().zip(numbers);
+    let last = numbers.map(|(id, number)| {
+        let is_settled = !begun.contains(id.as_str());
+        is_settled.then_some(number.unwrap_or_default())
+    });
+    Ok(last.collect())
 }
 
 /// The score of a board in the list of all boards, if it is listed.

@@ -3,14 +3,14 @@
 //! It works on Redis itself, with the settings of `serve`, even while services use it. If the settings are for a private
 //! server and no service runs, the command runs that server until it has finished.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::args::RedisArgs;
 use super::{Failure, tell};
-use crate::check::{self, Report};
+use crate::check::{self, Repair, Report};
 use crate::core::Engine;
 use crate::core::jobs::clock;
 use crate::domain::clock::Clock;
@@ -32,6 +32,10 @@ const CONTACT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Look for contradictions in the data in Redis, and repair them.
 ///
+/// A repair takes nothing away that follows from other data. Where nothing shows what is right, it changes nothing and
+/// reports both sides. If it has to remove something, it asks first; without a terminal it removes nothing, unless `--yes`
+/// is given.
+///
 /// The exit status is 0 if the data has no contradiction, or none is left after the repair; 1 if it has one; and 2 if the
 /// check could not find out.
 #[derive(clap::Args, Clone, Debug)]
@@ -39,9 +43,13 @@ pub struct CheckArgs {
     /// The board to check; by default all.
     #[arg(value_parser = BoardId::parse)]
     pub board: Option<BoardId>,
-    /// Repair what can be derived from other data. The rest is only reported.
+    /// Repair what follows from other data. The rest is only reported.
     #[arg(long)]
     pub repair: bool,
+    /// Remove without a question what a repair has to remove: entries that are listed twice, what is built again when it is
+    /// needed, and unneeded keys.
+    #[arg(long, requires = "repair")]
+    pub yes: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -126,7 +134,33 @@ async fn check(
         tokio::time::sleep(CONTACT_INTERVAL).await;
     }
     clock::follow(&engine).await?;
-    Ok(check::run(&engine, args.board.as_ref(), args.repair).await?)
+    let repair = match (args.repair, args.yes) {
+        (false, _) => Repair::None,
+        (true, false) => Repair::Write,
+        (true, true) => Repair::Remove,
+    };
+    let report = check::run(&engine, args.board.as_ref(), repair).await?;
+    let can_ask = !args.json && io::stdin().is_terminal() && io::stdout().is_terminal();
+    if report.removals == 0 || !can_ask || !may_remove(&report).await? {
+        return Ok(report);
+    }
+    Ok(check::run(&engine, args.board.as_ref(), Repair::Remove).await?)
+}
+
+/// Shows what was found, and asks whether to remove what has to be removed.
+async fn may_remove(report: &Report) -> Result<bool, Failure> {
+    print(report, false, io::stdout().lock())?;
+    write!(
+        io::stdout(),
+        "Remove what is marked \"to be removed\"? [y/N] "
+    )?;
+    io::stdout().flush()?;
+    let read = || {
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map(|_| answer)
+    };
+    let answer = tokio::task::spawn_blocking(read).await??;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 fn print(report: &Report, is_json: bool, mut out: impl Write) -> io::Result<()> {
@@ -143,6 +177,10 @@ fn print(report: &Report, is_json: bool, mut out: impl Write) -> io::Result<()> 
     let found = match report.contradictions {
         0 => "no contradictions".to_owned(),
         count => format!("{count} contradictions, {} of them repaired", report.mended),
+    };
+    let found = match report.removals {
+        0 => found,
+        count => format!("{found}, {count} to be removed (--yes)"),
     };
     let (boards, standings) = (report.boards, report.standings);
     writeln!(out, "{boards} boards, {standings} standings: {found}")

@@ -1,6 +1,10 @@
-//! `standings check`: what contradicts itself is found, named and mended, and nothing else is.
+//! `standings check`: what contradicts itself is found and named, and is repaired if it follows from other data. Nothing
+//! else is touched.
 
-use std::collections::BTreeMap;
+mod boards;
+mod repairs;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -8,7 +12,7 @@ use std::time::Instant;
 use futures::future::{FutureExt, join, join_all};
 use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
-use standings::check::{self, Finding, Report};
+use standings::check::{self, Finding, Repair, Report};
 use standings::domain::ids::BoardId;
 use standings::moves;
 use tokio::time::sleep;
@@ -104,8 +108,30 @@ fn sorted(reply: &Reply, width: usize) -> Reply {
     Reply::List(entries.concat())
 }
 
+/// The elements of all keys, as `key element`: members of sets, fields of hashes.
+async fn elements(world: &World) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for key in world.redis.keys("st:*").await {
+        let words: &[&str] = match run(world, &["TYPE", &key]).await.text().as_str() {
+            "zset" => &["ZRANGE", &key, "0", "-1"],
+            "hash" => &["HKEYS", &key],
+            "set" => &["SMEMBERS", &key],
+            _ => &["KEYS", &key],
+        };
+        let found = run(world, words).await;
+        let found = found.list().iter();
+        all.extend(found.map(|element| format!("{key} {:?}", element.bytes())));
+    }
+    all
+}
+
 async fn check(world: &World, mends: bool) -> Report {
-    let report = check::run(world.engine(), None, mends).await.unwrap();
+    let repair = if mends { Repair::Remove } else { Repair::None };
+    checked(world, repair).await
+}
+
+async fn checked(world: &World, repair: Repair) -> Report {
+    let report = check::run(world.engine(), None, repair).await.unwrap();
     assert!(report.notes.is_empty(), "{:?}", report.notes);
     report
 }
@@ -243,30 +269,45 @@ async fn every_contradiction_is_found_named_and_mended() {
     let carried =
         json!({"windows": ["day", "last-2-days"], "carryover": {"day": 0.5}, "ties": "member"});
     let kept = json!({"windows": ["day"], "retention": {"day": "30d"}});
-    let cases: [(&Value, &[&str]); 10] = [
+    let both = json!({"windows": ["day"], "ranking": "dense"});
+    let cases: [(&Value, &[&str]); 11] = [
         (
             &first,
             &[
                 // The sorted set and the hash.
                 "1,4 same: ZADD DAY -70 \0\0\0\0\0\0\x01ann => stray ann",
                 "1,4 same: ZREM DAY ~ann => unlisted ann",
-                "1,4 same: ZADD DAY -70 ~ann => score ann",
-                "1 sound: HDEL HASH ann => stray ann",
-                "1 same: DEL HASH => no_hash",
+                "1,4 left: ZADD DAY -70 ~ann => score ann",
+                "1,4 same: ZADD DAY 1.5 ~ann => score ann",
+                "1,4 same: HDEL HASH ann => no_member ann",
+                "1 same: DEL HASH => no_member ann, no_member bob, no_member cid, no_member dan",
+                "1,4 left: HSET HASH ann PACKED => stray ann",
+                "1,4 sound: ZADD DAY -7 \0\0\0\0\0\0\x01eve => no_member eve",
+                // Its time may be one of zeros alone.
+                "1 left: ZADD DAY 0 \0\0\0\0\0\0\x01eve => no_member eve",
+                "1 same: ZADD DAY -7 x => unreadable x",
                 "1 same: DEL DAY; SET st:{b}:G:s:day:2026-11-21 x => type",
                 "1 same: DEL HASH; SET st:{b}:G:s:day:2026-11-21:members x => type",
-                "1 left: HSET HASH ann xyz => unreadable ann",
+                "1,4 same: HSET HASH ann xyz => unreadable ann",
+                "1 left: HSET HASH eve xyz => unreadable eve",
                 // Keys.
                 "1 left: DEL DAY HASH => lost",
                 "1 same: SREM st:{b}:G:keys DAY => unregistered",
-                // What expires by itself is not left over.
-                "1 sound: ZADD st:{b}:99:s:day:2026-11-21 1 x; HSET st:{gone:4:2}:98:s:all:all:members 1 x; \
+                "1 same: EXPIRE DAY 100000 => expiry",
+                "1,4 same: EXPIRE HASH 100000 => expiry",
+                "1 same: EXPIRE DAY 100000; EXPIRE HASH 100000 => expiry",
+                // What expires by itself is not left over. Nor is what nobody has deleted.
+                "1 left: ZADD st:{b}:99:s:day:2026-11-21 1 x; HSET st:{gone:4:2}:98:s:all:all:members 1 x; \
                  HSET st:{gone} version 98-3; SET st:{b}:99:q:0:hour 1 EX 100; SET st:{b}:99:e:x 1 EX 100 \
-                 => left_over, left_over, left_over",
+                 => lost, unproved",
+                "1 sound: ZADD st:{b}:99:s:day:2026-11-21 1 x; HSET st:{gone:4:2}:98:s:all:all:members 1 x; \
+                 HSET st:{gone} deleted 98; HSET st:{b} deleted 99; SET st:{b}:99:q:0:hour 1 EX 100; \
+                 HSET st:{gone:4:1} version 98-0; EXPIRE st:{gone:4:1} 100 => left_over, left_over",
                 "1 left: ZADD st:{b}:G:days 1 x; SET st:{b}:hello x => unknown, unknown",
                 // Definitions.
                 "1 same: HSET st:{b} version G-9 => version",
-                "1 shown: ZREM st:{boards}:live b; ZADD st:{boards}:live 0 ghost => list, list",
+                "1 shown: ZREM st:{boards}:live b; ZADD st:{boards}:live 0 ghost; HSET st:{ghost} deleted 7 => list, list",
+                "1 left: ZADD st:{boards}:live 0 ghost => lost",
                 "1 shown: ZADD st:{boards}:live 7 b => list",
             ],
         ),
@@ -274,7 +315,7 @@ async fn every_contradiction_is_found_named_and_mended() {
             &last,
             &[
                 "1,4 same: ZADD DAY -70 ann => score ann",
-                "1 left: DEL HASH => no_hash",
+                "1 left: DEL HASH => no_member ann, no_member bob, no_member cid, no_member dan",
             ],
         ),
         (
@@ -289,7 +330,7 @@ async fn every_contradiction_is_found_named_and_mended() {
             &[
                 // What a list keeps.
                 "1 same: ZREM DAY ~ann => unlisted ann",
-                "1 same: ZADD DAY 0 \0\0\0\0\0\0\x01eve => stray eve",
+                "1 sound: ZADD DAY -5 \0\0\0\0\0\0\x01eve => no_member eve",
             ],
         ),
         (
@@ -302,9 +343,21 @@ async fn every_contradiction_is_found_named_and_mended() {
             ],
         ),
         (
+            &both,
+            &[
+                // The distinct scores show which is right.
+                "1,4 same: ZADD DAY -70 ~ann => distinct, score ann",
+                "1 left: ZADD DAY -70 ~ann; DEL SCORES => score ann, undistinct, undistinct",
+            ],
+        ),
+        (
             &summed,
             &[
                 "1,4 same: HINCRBY TOTAL low -3 => total",
+                "1,4 same: DEL TOTAL => total",
+                // The total shows which is right.
+                "1,4 same: ZADD DAY -70 ~ann => score ann",
+                "1 left: ZADD DAY -70 ~ann; DEL TOTAL => score ann, total",
                 "1 left: SET st:{b}:G:voters:day:2026-11-21 x => type",
             ],
         ),
@@ -316,6 +369,9 @@ async fn every_contradiction_is_found_named_and_mended() {
                  ZADD ROLLING 7 \0\0\0\0\0\0\x01eve => sum eve",
                 "1,4 shown: HSET <last-2-days:2026-11-21:members> eve xyz => unreadable eve",
                 "1 shown: DEL ROLLING; SET st:{b}:G:d:last-2-days:2026-11-21 x => type",
+                "1 same: EXPIRE ROLLING 100000 => expiry",
+                // What it follows from is in doubt.
+                "1 left: ZADD DAY -70 ~ann; HSET <last-2-days:2026-11-21:members> eve xyz => score ann, unreadable eve",
             ],
         ),
         (
@@ -391,13 +447,19 @@ async fn try_case(definition: &Value, case: &Case<'_>) -> Result<(), String> {
     expect_equal(&what, &(report.mended, report.is_sound()), &(0, false))?;
     expect_equal("a look changes nothing", &snapshot(&world).await, &damaged)?;
 
+    let there = elements(&world).await;
+    let written = checked(&world, Repair::Write).await;
+    let now = elements(&world).await;
+    let removed: Vec<&String> = there.difference(&now).collect();
+    expect_equal("removed without permission", &removed, &Vec::new())?;
     let report = check(&world, true).await;
-    let what = format!("mended in {report:?}");
+    let what = format!("mended in {written:?} and {report:?}");
     let is_left = *after == After::Left;
     expect_equal(&what, &report.is_sound(), &!is_left)?;
     if is_left {
-        return expect_equal(&what, &kinds(&report.findings), found);
+        return expect_equal(&what, &kinds(&written.findings), found);
     }
+    expect_equal(&what, &(written.mended + written.removals >= 1), &true)?;
     expect_equal(&what, &check(&world, false).await.findings, &Vec::new())?;
     match after {
         After::Same => expect_equal(&what, &snapshot(&world).await, &before),
@@ -454,15 +516,18 @@ async fn damaged_data_is_found_and_made_anew_where_it_follows_from_other_data() 
         let with_data = world.client().get(&format!("{path}?include=data")).await;
         with_data.expect_problem(500, "internal");
     }
+    // Without the data the score still follows from the sorted set.
     store(&day, r#"{"a":1}"#).await;
     read(&world, "b").await;
     run(&world, &["DEL", &day]).await;
     let report = check(&world, true).await;
-    assert!(
-        kinds(&report.findings).contains(&("no_hash", "")),
-        "{report:?}"
-    );
-    assert!(!report.is_sound());
+    let lost = report
+        .findings
+        .iter()
+        .find(|found| found.kind == "no_member");
+    let lost = lost.unwrap().to_string();
+    assert!(lost.ends_with("its data is lost (repaired)"), "{lost}");
+    assert_eq!(read(&world, "b").await[0]["entries"][0]["score"], 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -604,9 +669,8 @@ async fn nothing_is_found_amid_writes_and_large_standings_are_looked_at_part_by_
                 // Standings are begun, half-way and complete; the clock goes on.
                 world.set_time(&format!("2026-11-21T{:02}:59:00Z", 11 + round));
                 world.engine().run(&Rollover).await.unwrap();
-                let report = check::run(world.engine(), None, round % 3 == 2)
-                    .await
-                    .unwrap();
+                let repair = [Repair::None, Repair::Write, Repair::Remove][round % 3];
+                let report = check::run(world.engine(), None, repair).await.unwrap();
                 assert_eq!(report.findings, [], "amid writes");
                 assert_eq!(report.boards, 5);
             }
@@ -657,8 +721,8 @@ async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
     let key = key_of(&world, "day:2026-11-21").await;
     run(&world, &["ZADD", &key, "-70", "x"]).await;
     run(&world, &["ZADD", &key, "-70", "a longer entry"]).await;
-    for mends in [false, true] {
-        let report = check::run(world.engine(), None, mends).await.unwrap();
+    for repair in [Repair::None, Repair::Remove] {
+        let report = check::run(world.engine(), None, repair).await.unwrap();
         let noted = report
             .notes
             .iter()
@@ -666,11 +730,12 @@ async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
         assert!(noted, "{report:?}");
         let expected = [
             ("not_moving", ""),
-            ("stray", "r entry"),
+            ("unreadable", "a longer entry"),
             ("unreadable", "x"),
         ];
         assert_eq!(kinds(&report.findings), expected, "{report:?}");
-        assert_eq!(report.mended, u64::from(mends), "{report:?}");
+        let mended = u64::from(repair == Repair::Remove);
+        assert_eq!(report.mended, mended, "{report:?}");
     }
     run(&world, &["ZREM", &key, "x", "a longer entry"]).await;
     let id = BoardId::parse("b").unwrap();
@@ -739,25 +804,25 @@ async fn what_is_damaged_ends_the_check_of_nothing_else() {
             ("newer", "head"),
             ("registry", "type"),
             ("shard", "head"),
-            ("sound", "stray"),
+            ("sound", "unreadable"),
         ];
         let expected = expected.map(|(board, kind)| (board.to_owned(), kind));
         assert_eq!(told, expected, "{report:?}");
         assert_eq!(report.mended, u64::from(mends));
     }
     let id = BoardId::parse("nobody").unwrap();
-    let error = check::run(world.engine(), Some(&id), false)
+    let error = check::run(world.engine(), Some(&id), Repair::None)
         .await
         .unwrap_err();
     assert_eq!(error.to_string(), "there is no board nobody");
     let sound = BoardId::parse("sound").unwrap();
-    let report = check::run(world.engine(), Some(&sound), false)
+    let report = check::run(world.engine(), Some(&sound), Repair::None)
         .await
         .unwrap();
     assert_eq!((report.boards, report.findings), (1, Vec::new()));
 
     run(&world, &["SET", "st:{boards}:unneeded", "x"]).await;
-    let report = check::run(world.engine(), Some(&sound), false)
+    let report = check::run(world.engine(), Some(&sound), Repair::None)
         .await
         .unwrap();
     assert_eq!(kinds(&report.findings), [("type", "")]);
@@ -768,10 +833,6 @@ async fn what_is_damaged_ends_the_check_of_nothing_else() {
 async fn what_has_expired_in_part_goes_and_a_deleted_board_leaves_nothing() {
     let definition = json!({"windows": ["day"], "retention": {"day": "30d"}});
     let world = world(&definition).await;
-    // Another revision: nothing is known of its retention at the beginning.
-    let mut renamed = definition.clone();
-    renamed["title"] = json!("other");
-    world.client().define("b", renamed).await;
     let key = key_of(&world, "day:2026-11-21").await;
     run(&world, &["PERSIST", &key]).await;
     run(&world, &["DEL", &format!("{key}:members")]).await;

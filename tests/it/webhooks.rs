@@ -891,7 +891,9 @@ async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
         (&json!(0), &Value::Null)
     );
     // The check of all keys knows what these are.
-    let report = check::run(world.engine(), None, false).await.unwrap();
+    let report = check::run(world.engine(), None, check::Repair::None)
+        .await
+        .unwrap();
     assert!(report.is_sound(), "{report:?}");
     let version = webhooks::store::load_all(store).await.unwrap().version;
     client

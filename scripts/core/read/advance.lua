@@ -104,6 +104,8 @@ end
 
 local function begin(entries)
   local target = standing_at(standings, TARGET)
+  -- Left over, if the state has lost its entry.
+  if call('EXISTS', unpack(keys_of(target))) > 0 then unlink_standing(target) end
   local entry = {
     start = args.start, oldest = args.oldest, used_at = args.now, done = false,
     zset = target.zset, hash = target.hash, dense = target.dense, total = target.total,

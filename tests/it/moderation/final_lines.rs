@@ -146,7 +146,9 @@ async fn nobody_moves_in_a_final_standing_when_members_are_erased() {
         if has_raw {
             assert_ne!(get(one, raw).await, get(one, DAY).await);
         }
-        let report = check::run(world.engine(), None, false).await.unwrap();
+        let report = check::run(world.engine(), None, check::Repair::None)
+            .await
+            .unwrap();
         assert_eq!(report.findings, [], "{definition}");
     }
 }
@@ -300,7 +302,9 @@ async fn lines_of_nobody_go_with_a_board_to_other_shards() {
                 assert_eq!(get(other, DAY).await, expected, "{shards}");
             }
         }
-        let report = check::run(world.engine(), None, false).await.unwrap();
+        let report = check::run(world.engine(), None, check::Repair::None)
+            .await
+            .unwrap();
         assert_eq!(report.findings, []);
     }
 }
@@ -350,7 +354,9 @@ async fn lines_of_nobody_keep_the_initial_scores_of_their_closing() {
             world.redis.run(&[b"DEL", key.as_bytes()]).await;
         }
         assert_eq!(get(&other.client, DAY).await, expected, "{ties}");
-        let report = check::run(world.engine(), None, false).await.unwrap();
+        let report = check::run(world.engine(), None, check::Repair::None)
+            .await
+            .unwrap();
         assert_eq!(report.findings, []);
     }
 }

@@ -285,6 +285,8 @@ async fn a_list_that_is_kept_short_is_exact_however_much_of_its_spare_is_hidden(
         hidden.remove(index);
     }
     check_best(client, COUNT, &hidden).await;
-    let found = check::run(engine, Some(&board("b")), false).await.unwrap();
+    let found = check::run(engine, Some(&board("b")), check::Repair::None)
+        .await
+        .unwrap();
     assert!(found.findings.is_empty(), "{:?}", found.findings);
 }

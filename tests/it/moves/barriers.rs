@@ -186,7 +186,9 @@ async fn a_closed_period_goes_on_to_count_the_initial_scores_that_there_were() {
         world.move_to("b", 5).await;
         check(&[yesterday]).await;
         forget_derived(&world).await;
-        let report = check::run(world.engine(), None, false).await.unwrap();
+        let report = check::run(world.engine(), None, check::Repair::None)
+            .await
+            .unwrap();
         assert!(report.findings.is_empty(), "{report:?}");
         check(&[yesterday]).await;
         // A period without events had the initial scores alone.
@@ -201,7 +203,9 @@ async fn a_closed_period_goes_on_to_count_the_initial_scores_that_there_were() {
         set_initial(client, json!({"ann": 40})).await;
         assert_eq!(page(client, "day").await[0], json!(["ann", 40]));
         assert_eq!(page(client, yesterday).await, closed);
-        let report = check::run(world.engine(), None, false).await.unwrap();
+        let report = check::run(world.engine(), None, check::Repair::None)
+            .await
+            .unwrap();
         assert!(report.findings.is_empty(), "{report:?}");
     }
 }

@@ -285,7 +285,7 @@ async fn a_closing_that_may_not_wait_for_longer_goes_on_without_the_rest_and_cou
             assert_eq!(cut_off().await, (json!(1), json!(19)), "{shards}");
         }
         assert!(
-            check::run(world.engine(), None, false)
+            check::run(world.engine(), None, check::Repair::None)
                 .await
                 .unwrap()
                 .is_sound()
@@ -650,7 +650,7 @@ async fn the_windows_count_that_a_board_has_when_an_event_is_applied() {
         assert_eq!(scores(client, "hour").await, json!([["ann", 100]]));
         assert_clean(&world).await;
         assert!(
-            check::run(world.engine(), None, false)
+            check::run(world.engine(), None, check::Repair::None)
                 .await
                 .unwrap()
                 .is_sound()
@@ -691,7 +691,7 @@ async fn a_standing_whose_retention_has_passed_gets_nothing_of_what_waited() {
         assert_eq!(keys_of_hour().await, [""; 0]);
         assert_clean(&world).await;
         assert!(
-            check::run(world.engine(), None, false)
+            check::run(world.engine(), None, check::Repair::None)
                 .await
                 .unwrap()
                 .is_sound()
@@ -704,8 +704,8 @@ async fn the_check_finds_and_mends_what_contradicts_a_queue() {
     let world = world(1, json!({"shards": 2})).await;
     queue_all(world.client(), 0..20).await;
     let id = BoardId::parse("b").unwrap();
-    let check = async |mends| check::run(world.engine(), Some(&id), mends).await.unwrap();
-    assert!(check(false).await.is_sound());
+    let check = async |repair| check::run(world.engine(), Some(&id), repair).await.unwrap();
+    assert!(check(check::Repair::None).await.is_sound());
     let of_kind = async |kind: &str| {
         let keys = world.redis.keys(&format!("st:{{b*:{kind}")).await;
         keys.into_iter().next().unwrap()
@@ -723,14 +723,22 @@ async fn the_check_finds_and_mends_what_contradicts_a_queue() {
         let words = damage.map(str::as_bytes);
         let words = words.iter().filter(|word| !word.is_empty()).copied();
         world.redis.run(&words.collect::<Vec<_>>()).await;
-        let found = check(false).await;
+        let found = check(check::Repair::None).await;
         assert!(!found.findings.is_empty(), "{kind}");
         assert!(
             found.findings.iter().all(|finding| finding.kind == kind),
             "{found:?}"
         );
-        assert!(check(true).await.is_sound(), "{kind}");
-        assert!(check(false).await.findings.is_empty(), "{kind}");
+        // Only with permission is it forgotten that an event was in the queue.
+        let removes = damage[0] == "HSET";
+        let written = check(check::Repair::Write).await;
+        assert_eq!(written.is_sound(), !removes, "{kind}: {written:?}");
+        assert_eq!(written.removals, u64::from(removes), "{kind}: {written:?}");
+        assert!(check(check::Repair::Remove).await.is_sound(), "{kind}");
+        assert!(
+            check(check::Repair::None).await.findings.is_empty(),
+            "{kind}"
+        );
     }
     drain(&world, &world.instances[0]).await;
     assert_eq!(total(world.client()).await, 20);

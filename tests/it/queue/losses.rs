@@ -68,7 +68,7 @@ async fn expect_total(world: &World, events: usize) {
     assert_eq!(total(world.client()).await, i64::try_from(events).unwrap());
     assert_clean(world).await;
     assert!(
-        check::run(world.engine(), None, false)
+        check::run(world.engine(), None, check::Repair::None)
             .await
             .unwrap()
             .is_sound()

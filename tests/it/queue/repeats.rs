@@ -233,7 +233,9 @@ async fn a_damaged_key_makes_no_event_count_twice() {
             let sum: i64 = entries.map(|entry| entry["score"].as_i64().unwrap()).sum();
             assert_eq!(sum, i64::try_from(10 * (round + 2)).unwrap(), "{key}");
         }
-        let checked = check::run(world.engine(), None, false).await.unwrap();
+        let checked = check::run(world.engine(), None, check::Repair::None)
+            .await
+            .unwrap();
         assert!(checked.is_sound(), "{checked:?}");
     }
 }

@@ -259,7 +259,9 @@ async fn every_primary_of_a_cluster_is_looked_at() {
         assert!(warning.contains("volatile-lru"), "{warning}");
     }
     assert!(found[0] != found[1] && found[1] != found[2]);
-    let report = check::run(&instance.engine, None, false).await.unwrap();
+    let report = check::run(&instance.engine, None, check::Repair::None)
+        .await
+        .unwrap();
     assert_eq!(report.notes, found, "a check says the same");
 }
 

@@ -240,7 +240,7 @@ impl Game<'_> {
             let report: Mutex<Report> = Mutex::default();
             // On a cluster slots move all the time.
             eventually("the board is checked", async || {
-                let checked = check::run(engine, Some(&id), false).await;
+                let checked = check::run(engine, Some(&id), check::Repair::None).await;
                 checked.map(|checked| *report.lock() = checked).is_ok()
             })
             .await;

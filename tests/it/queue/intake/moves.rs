@@ -83,7 +83,7 @@ async fn consumers_that_stay_away_during_moves_have_nothing_taken_twice() {
         .await;
         assert!(!current.is_empty());
         assert!(
-            check::run(&site.instances[0].engine, None, false)
+            check::run(&site.instances[0].engine, None, check::Repair::None)
                 .await
                 .unwrap()
                 .is_sound()

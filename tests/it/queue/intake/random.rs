@@ -120,7 +120,7 @@ async fn play(number: u64) {
     }
     site.finish().await;
     assert_sums(&site).await;
-    let report = check::run(&site.instances[0].engine, None, false)
+    let report = check::run(&site.instances[0].engine, None, check::Repair::None)
         .await
         .unwrap();
     assert!(report.is_sound(), "case {number}");

@@ -1,0 +1,123 @@
+//! Checks the list of all boards against the definitions, and reports definitions that are lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::store::{self, Head};
+use super::{Check, LOOK_AGAIN_AFTER, Outcome, Place};
+use crate::core::board::store::boards;
+use crate::domain::ids::BoardId;
+use crate::redis::{StoreError, keys};
+
+/// An entry of the list of boards, and the definition.
+#[derive(Debug, Eq, PartialEq)]
+struct Listed {
+    is_defined: bool,
+    version: Option<String>,
+    is_listed: bool,
+    /// Whether a deleted board of this name is proved, and nothing else is left.
+    is_deleted: bool,
+}
+
+impl Check<'_> {
+    /// Compares the list of all boards with the definitions. Both change in two steps, so suspects are checked again.
+    /// `undefined`: how many keys of boards without a definition are not proved to be of a deleted one.
+    pub(super) async fn check_list(
+        &mut self,
+        ids: &BTreeSet<BoardId>,
+        undefined: &BTreeMap<BoardId, u64>,
+    ) -> Result<(), StoreError> {
+        let mut seemed = Vec::new();
+        for id in ids {
+            let has_data = undefined.contains_key(id);
+            if let Some(wrong) = self.wrong_in_list(id, has_data).await? {
+                seemed.push((id, has_data, wrong));
+            }
+        }
+        if seemed.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+        for (id, has_data, wrong) in seemed {
+            let before = store::last_changes(self.store, &[id]).await?;
+            if self.wrong_in_list(id, has_data).await?.as_ref() != Some(&wrong) {
+                continue;
+            }
+            if before == [None] || before != store::last_changes(self.store, &[id]).await? {
+                self.note_changing(id);
+            } else if !wrong.is_defined && !wrong.is_deleted {
+                let left = undefined.get(id).copied().unwrap_or_default();
+                self.tell_lost(id, left);
+            } else {
+                self.repair_list(id, &wrong).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn note_changing(&mut self, id: &BoardId) {
+        self.report.note(format!(
+            "board {id} is being created, changed or deleted: its keys are not compared with the list of boards"
+        ));
+    }
+
+    fn tell_lost(&mut self, id: &BoardId, left: u64) {
+        let detail = format!(
+            "its definition is lost, and nothing proves that it was deleted: its data is kept ({left} keys). Restore {} \
+             from a backup. If nobody needs the board, create it again and delete it",
+            keys::head(id.as_str())
+        );
+        self.report
+            .tell(Place::of_board(id), "lost", Outcome::Left, detail);
+    }
+
+    async fn repair_list(&mut self, id: &BoardId, wrong: &Listed) -> Result<(), StoreError> {
+        let was_defined = wrong.is_defined;
+        let outcome = match (was_defined, &wrong.version) {
+            (true, Some(_)) => self.repair.writing(),
+            (true, None) => Outcome::Left,
+            (false, _) => self.repair.removing(),
+        };
+        if outcome == Outcome::Repaired {
+            boards::announce(self.store, id, None).await?;
+        }
+        let detail = match (was_defined, wrong.is_listed) {
+            (false, _) => "it is in the list of boards, and was deleted",
+            (true, false) => "it is defined, and not in the list of boards",
+            (true, true) => "it is not in its place in the list of boards",
+        };
+        self.report
+            .tell(Place::of_board(id), "list", outcome, detail);
+        Ok(())
+    }
+
+    /// What is wrong with a board in the list, if anything.
+    async fn wrong_in_list(
+        &self,
+        id: &BoardId,
+        has_data: bool,
+    ) -> Result<Option<Listed>, StoreError> {
+        let score = store::live_score(self.store, id).await?;
+        let head = store::load_head(self.store, id.as_str()).await?;
+        if !matches!(head.found.as_str(), "none" | "hash") {
+            return Ok(None);
+        }
+        let Head {
+            version,
+            definition,
+            deleted,
+            has_board,
+            ..
+        } = head;
+        let is_left = has_board || has_data;
+        let is_right = match (definition.is_some(), score) {
+            (true, score) => score.is_some_and(|score| score.abs() < f64::EPSILON),
+            (false, score) => score.is_none() && !is_left,
+        };
+        Ok((!is_right).then_some(Listed {
+            is_defined: definition.is_some(),
+            version,
+            is_listed: score.is_some(),
+            is_deleted: deleted.is_some() && !is_left,
+        }))
+    }
+}

@@ -1,0 +1,61 @@
+//! What a check may do about contradictions, and what it did.
+
+use serde::Deserialize;
+
+/// What a check may do about contradictions.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Repair {
+    /// Only report them.
+    #[default]
+    None,
+    /// Also write what follows from other data.
+    Write,
+    /// Also remove what other data shows to be wrong or unneeded, and what is built again when it is needed.
+    Remove,
+}
+
+impl Repair {
+    /// Whether it may write.
+    pub fn writes(self) -> bool {
+        self >= Self::Write
+    }
+
+    /// The outcome of a repair that only writes.
+    pub(super) fn writing(self) -> Outcome {
+        match self {
+            Self::None => Outcome::Left,
+            Self::Write | Self::Remove => Outcome::Repaired,
+        }
+    }
+
+    /// The outcome of a repair that removes something.
+    pub(super) fn removing(self) -> Outcome {
+        match self {
+            Self::None => Outcome::Left,
+            Self::Write => Outcome::Asked,
+            Self::Remove => Outcome::Repaired,
+        }
+    }
+}
+
+/// What was done about a contradiction (`scripts/lib/check.lua`).
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(from = "u8")]
+pub enum Outcome {
+    /// It is left as it is.
+    Left,
+    /// It was repaired.
+    Repaired,
+    /// Its repair removes something, which this check may not do.
+    Asked,
+}
+
+impl From<u8> for Outcome {
+    fn from(number: u8) -> Self {
+        match number {
+            1 => Self::Repaired,
+            2 => Self::Asked,
+            _ => Self::Left,
+        }
+    }
+}
