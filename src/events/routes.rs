@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use super::body::EventBody;
+use super::body::{EventBody, read_item};
 use super::work::{self, BATCH_MAX, Incoming, Received, Report, SubmitOptions, Submitted};
 use crate::access::Caller;
 use crate::core::Error;
@@ -24,7 +24,7 @@ use crate::domain::time::Timestamp;
 use crate::http::batches::results_of;
 use crate::http::extract::{BoardPath, JsonBytes, Path, Query, board_id, require_count};
 use crate::http::memory::Written;
-use crate::http::problem::{Problem, ProblemBody, VALIDATION_FAILED, parse_json};
+use crate::http::problem::{Problem, ProblemBody, VALIDATION_FAILED};
 use crate::http::{App, ratelimit};
 
 /// The header that serves as an event's `id`.
@@ -175,6 +175,12 @@ pub struct BatchResult {
 /// The problem for several events in a request for one.
 fn one_event_only() -> Problem {
     let detail = "must be one event, as an object; `POST /v1/events` takes many, as `{\"events\": [...]}`, each with its `board`";
+    Problem::invalid_field("", detail)
+}
+
+/// The problem for the id of one event in a request for many.
+fn id_of_one_event() -> Problem {
+    let detail = "the header Idempotency-Key is the id of a single event: leave it out, and give each event of the batch an `id` of its own";
     Problem::invalid_field("", detail)
 }
 
@@ -361,8 +367,8 @@ pub async fn post_one(
 /// Redis does not answer. In the latter case some events may have been accepted: send the same batch again if its events
 /// have ids.
 ///
-/// With the header `Idempotency-Key: KEY` the first event has the id `KEY/0`, the second `KEY/1`, and so on. An event with
-/// its own id keeps it. So the same batch with the same key counts once.
+/// Give each event an `id`, by which a retry counts once. A batch with the header `Idempotency-Key` is refused: that is the
+/// id of a single event.
 ///
 /// Events of boards with `ingest: async` are queued; with the header `Prefer: respond-async` all events except those of
 /// leagues. If an event's queue is full, its result is `queue-full`; if the log of queued events does not answer,
@@ -370,7 +376,6 @@ pub async fn post_one(
 #[utoipa::path(
     post, path = "/v1/events", operation_id = "post_events",
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "Gives events without id the ids `KEY/0`, `KEY/1`, …, by their positions in the batch"),
         ("Prefer" = Option<String>, Header, description = "`respond-async`: respond once the events are queued (RFC 7240)"),
         SubmitParams,
     ),
@@ -389,18 +394,16 @@ pub async fn post_many(
     headers: EventHeaders,
     body: JsonBytes,
 ) -> Result<(HeaderMap, Written), Problem> {
-    let key = headers.key()?;
+    if headers.key.is_some() {
+        return Err(id_of_one_event());
+    }
     let BatchBody { events } = body.parse()?;
     require_count("a batch", "events", events.len(), BATCH_MAX)?;
     let mut sound = Vec::with_capacity(events.len());
     let checked: Vec<Result<(), Problem>> = events
         .iter()
-        .enumerate()
-        .map(|(index, raw)| {
-            let event = parse_json::<EventBody<'_>>(raw.get().as_bytes())?;
-            let key = key.filter(|_| event.id.is_none());
-            let id = key.map(|key| format!("{key}/{index}"));
-            let event = event.check(None, id.as_deref(), app.engine.clock.arrival())?;
+        .map(|raw| {
+            let event = read_item(raw.get().as_bytes(), app.engine.clock.arrival())?;
             caller.require_board(Some(&event.board))?;
             sound.push(caller.send(event)?);
             Ok(())

@@ -76,48 +76,72 @@ async fn a_header_serves_as_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_header_gives_the_events_of_a_batch_ids() {
+async fn a_header_is_the_id_of_one_event_and_no_batch_may_have_it() {
     let world = World::start(NOW).await;
     let client = world.client();
     client.define("b", json!({"windows": ["all"]})).await;
-    let send = |key: &'static str, body: Value| {
-        let request = client
-            .builder(Method::POST, "/v1/events")
-            .header("idempotency-key", key);
-        Client::send(request.json(&body))
-    };
-    let batch = json!({"events": [
-        {"board": "b", "member": "a", "score": 1},
-        {"board": "b", "member": "a", "score": "?"},
-        {"board": "b", "id": "own", "member": "a", "score": 1},
-        {"board": "b", "member": "a", "score": 1}]});
-    let first = send("k", batch.clone()).await.expect(200);
-    let fields = |results: &Value, field: &str| -> Vec<Value> {
-        let results = results["results"].as_array().unwrap();
-        results.iter().map(|result| result[field].clone()).collect()
-    };
-    assert_eq!(
-        fields(&first, "id"),
-        ["k/0", "", "own", "k/3"].map(|id| {
-            if id.is_empty() {
-                Value::Null
-            } else {
-                json!(id)
-            }
-        })
-    );
-    let again = send("k", batch.clone()).await.expect(200);
-    let statuses = ["duplicate", "rejected", "duplicate", "duplicate"];
-    assert_eq!(fields(&again, "status"), statuses.map(Value::from));
-    let other = send("l", batch.clone()).await.expect(200);
-    let statuses = ["applied", "rejected", "duplicate", "applied"];
-    assert_eq!(fields(&other, "status"), statuses.map(Value::from));
+    let event = |id: &str| json!({"board": "b", "id": id, "member": "a", "score": 1});
+    let without_id = json!({"board": "b", "member": "a", "score": 1});
+    let batch = |events: &[Value]| json!({ "events": events }).to_string();
+    for body in [
+        batch(&[]),
+        batch(&[without_id.clone()]),
+        batch(&[event("1")]),
+        batch(&[event("1"), without_id.clone()]),
+        batch(&[event("1"), event("2")]),
+        event("1").to_string(),
+        String::new(),
+    ] {
+        for key in ["k", "1", ""] {
+            let request = client
+                .builder(Method::POST, "/v1/events")
+                .header("content-type", "application/json")
+                .header("idempotency-key", key);
+            let answer = Client::send(request.body(body.clone())).await;
+            let detail = answer.expect_problem(422, "validation-failed");
+            assert!(detail.contains("Idempotency-Key"), "{body}: {detail}");
+            assert!(detail.contains("`id`"), "{body}: {detail}");
+        }
+    }
     let page = client.get("/v1/boards/b/standings/all").await.expect(200);
-    assert_eq!(page["entries"][0]["score"], 5);
-    let long = Box::leak("k".repeat(127).into_boxed_str());
-    let refused = send(long, batch).await.expect(200);
-    let statuses = ["rejected", "rejected", "duplicate", "rejected"];
-    assert_eq!(fields(&refused, "status"), statuses.map(Value::from));
+    assert_eq!(page["total"], 0);
+}
+
+/// The events that were refused, sent again as a batch of their own, count as in the first one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_a_batch_that_is_sent_again_loses_and_doubles_nothing() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    let quotas = json!([{"name": "q", "by": ["member"], "window": "1s", "max": 1}]);
+    let definition = json!({"windows": ["all"], "quotas": quotas});
+    client.define("b", definition).await;
+    let event = |id: &str, member: &str, score: f64| json!({"board": "b", "id": id, "member": member, "score": score});
+    let send = async |events: &[Value]| {
+        let answer = client.post("/v1/events", json!({ "events": events })).await;
+        let results = answer.expect(200)["results"].take();
+        let statuses = results.as_array().unwrap().iter();
+        let statuses = statuses.map(|result| result["status"].as_str().unwrap().to_owned());
+        statuses.collect::<Vec<_>>()
+    };
+    let [first, second] = ["1", "2"].map(|id| event(id, "ann", 1.0));
+    let (half, last) = (event("3", "bob", 0.5), event("4", "cid", 7.0));
+    let batch = [first.clone(), second.clone(), half, last.clone()];
+    let statuses = ["applied", "rejected", "rejected", "applied"];
+    assert_eq!(send(&batch).await, statuses);
+    world.set_time("2026-11-21T12:00:02Z");
+    assert_eq!(send(&[second]).await, ["applied"]);
+    assert_eq!(send(&[first, last]).await, ["duplicate"; 2]);
+    let page = client.get("/v1/boards/b/standings/all").await.expect(200);
+    let scores: Vec<_> = page["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| (&entry["member"], &entry["score"]))
+        .collect();
+    assert_eq!(
+        scores,
+        [(&json!("cid"), &json!(7)), (&json!("ann"), &json!(2))]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
