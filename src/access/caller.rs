@@ -16,6 +16,7 @@ use super::requirement::{Access, For};
 use crate::core::read::past::Asker;
 use crate::core::read::store::standings::Visibility;
 use crate::domain::access::{Boards, KeyName, Scope, Scopes};
+use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::include::{Include, Includes};
 use crate::domain::quota::Network;
@@ -137,9 +138,19 @@ impl Caller {
         &self.boards
     }
 
+    /// Whether the caller has a scope.
+    pub(crate) fn has(&self, scope: Scope) -> bool {
+        self.scopes.has(scope)
+    }
+
+    /// Whether the caller is told scores, ranks and counts of a board that it has access to.
+    pub(crate) fn may_read(&self, board: &Board) -> bool {
+        self.has(Scope::Read) || board.definition.public
+    }
+
     /// Checks that the caller has a scope.
     pub fn require(&self, scope: Scope) -> Result<(), Problem> {
-        if self.scopes.has(scope) {
+        if self.has(scope) {
             return Ok(());
         }
         let (scope, scopes) = (scope.name(), self.scopes);

@@ -266,6 +266,13 @@ impl Error {
         )
     }
 
+    /// Takes away how much of a quota is used, which tells what others have sent.
+    pub(crate) fn withhold_counts(&mut self) {
+        if let Self::QuotaExceeded(used_up) = self {
+            used_up.detail = format!("quota {} has too little left for the event", used_up.name);
+        }
+    }
+
     /// The call was repeated too often.
     pub(crate) fn busy() -> Self {
         Self::Busy("what is to be changed changes too quickly".to_owned())

@@ -100,6 +100,7 @@ problems! {
         "Use a key with this scope and for this board. With the scope `admin` you can create one: `PUT /v1/keys/{name}`.",
         "the scope `write` is needed"
         => for_other_boards() "the key is for other boards"
+        => ranks_not_told() "`ranks=true` needs the scope `read` here: the board is not public"
         => own_name() "a name can't be approved by the key that wrote it; use another key";
     FOREIGN_ORIGIN = FORBIDDEN, "foreign-origin", "The host or the origin is foreign",
         "The service has no API keys, so it serves its own machine only. The request names another host, or is a write from a page of another origin. The request had no effect.",

@@ -16,6 +16,7 @@ use super::body::{EventBody, read_item};
 use super::work::{self, BATCH_MAX, Incoming, Received, Report, SubmitOptions, Submitted};
 use crate::access::Caller;
 use crate::core::Error;
+use crate::domain::access::Scope;
 use crate::domain::event::{Detail, Ranks, Status};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::plan::StandingName;
@@ -57,7 +58,7 @@ struct BatchBody<'a> {
 #[serde(deny_unknown_fields)]
 pub struct SubmitParams {
     /// Whether the response has the member's rank before and after the event. Refused on boards with several shards, except
-    /// leagues.
+    /// leagues. Requires the scope `read`, except on public boards.
     #[param(default = false)]
     ranks: Option<bool>,
     /// Whether the response has the event's effect on each standing. `false` is cheaper, for bulk loads. It applies to
@@ -123,10 +124,12 @@ pub struct TakenEvent {
     /// first one.
     pub at: Timestamp,
     /// The event's effect on each of its standings, in the order of the board's windows; for a duplicate, the effect that it
-    /// had the first time. The list is empty with `standings=false`, and for a duplicate whose member was erased since.
+    /// had the first time. The list is empty with `standings=false`, for a duplicate whose member was erased since, and
+    /// without the scope `read` on a board that is not public.
     pub standings: Vec<StandingChange>,
     /// The board's revision with the event: a read with this `min_revision` includes the event, on any instance. Missing for
-    /// a duplicate of an event that was accepted before the board moved to other shards.
+    /// a duplicate of an event that was accepted before the board moved to other shards, and without the scope `read` on a
+    /// board that is not public.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub revision: Option<String>,
@@ -207,6 +210,7 @@ impl EventHeaders {
             report: Report { detail, quotas },
             prefers_async: self.prefers_async,
             player: caller.player().map(|(player, _)| player.sub()),
+            reads: caller.has(Scope::Read),
         }
     }
 }
@@ -317,7 +321,7 @@ impl RejectedEvent {
     request_body(content = EventSchema, example = json!({"id": "run-88231", "member": "999", "score": 10, "voter": "v-1"})),
     responses(
         (status = 200, description = "The event was accepted, now or before", body = TakenEvent, headers(
-            ("RateLimit" = Option<String>, description = "On boards with quotas, unless the event is a duplicate: what remains of each quota, as in draft-ietf-httpapi-ratelimit-headers"),
+            ("RateLimit" = Option<String>, description = "On boards with quotas, unless the event is a duplicate: what remains of each quota, as in draft-ietf-httpapi-ratelimit-headers. Requires the scope `read`, except on public boards"),
             ("RateLimit-Policy" = Option<String>, description = "What each quota allows"))),
         (status = 202, description = "The event is queued", body = QueuedEventBody, headers(
             ("Preference-Applied" = Option<String>, description = "`respond-async`, if the request asked for it")),

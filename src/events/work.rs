@@ -8,7 +8,10 @@ use futures::FutureExt;
 pub use crate::core::write::events::{BATCH_MAX, Incoming, RemainingQuota, Report, Submitted};
 use crate::core::write::submission::Budget;
 use crate::core::{Engine, Error};
+use crate::domain::board::Board;
+use crate::domain::event::Detail;
 use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::problems::Problem;
 use crate::domain::queued::QueuedEvent;
 use crate::queue::putting;
 use crate::runtime::join::join_all;
@@ -22,6 +25,23 @@ pub struct SubmitOptions<'a> {
     pub prefers_async: bool,
     /// The player that sent them, if any.
     pub player: Option<&'a MemberId>,
+    /// Whether the caller may read boards that are not public.
+    pub reads: bool,
+}
+
+impl SubmitOptions<'_> {
+    /// Whether the caller is told scores, ranks and counts of a board.
+    fn may_read(&self, board: &Board) -> bool {
+        self.reads || board.definition.public
+    }
+
+    /// Checks that the caller may be told what it asks for.
+    fn check(&self, board: &Board) -> Result<(), Error> {
+        if self.report.detail == Detail::Ranks && !self.may_read(board) {
+            return Err(Problem::ranks_not_told().into());
+        }
+        Ok(())
+    }
 }
 
 /// The outcome of an event that was not refused.
@@ -35,6 +55,19 @@ pub enum Received {
 
 /// The outcomes of events, by their indexes in the request.
 type Results = Vec<(usize, Result<Received, Error>)>;
+
+/// Takes away what only those who may read the board are told: scores, ranks, quotas, and the revision, which counts events.
+fn withhold(result: &mut Result<Received, Error>) {
+    match result {
+        Ok(Received::Taken(submitted)) => {
+            submitted.outcome.changes.clear();
+            submitted.quotas.clear();
+            submitted.changed = None;
+        }
+        Ok(Received::Queued(_)) => {}
+        Err(error) => error.withhold_counts(),
+    }
+}
 
 /// Takes the event of a request for one.
 pub async fn submit_one(
@@ -73,7 +106,9 @@ async fn submit_to(
     mut indexes: Vec<usize>,
     options: SubmitOptions<'_>,
 ) -> Results {
-    let live = match engine.live_board(board).await {
+    let live = engine.live_board(board).await;
+    let live = live.and_then(|live| options.check(&live.board).map(|()| live));
+    let live = match live {
         Ok(live) => live,
         Err(error) => {
             let failed = indexes.into_iter();
@@ -95,6 +130,13 @@ async fn submit_to(
         let submitted = engine.submit(board, request, indexes, options.report, budget);
         let submitted = submitted.boxed().await.into_iter();
         results.extend(submitted.map(|(index, result)| (index, result.map(Received::Taken))));
+    }
+    if !options.reads {
+        // An attempt under an older definition is refused, and reads this one.
+        let live = engine.live_board(board).await;
+        if !live.is_ok_and(|live| options.may_read(&live.board)) {
+            results.iter_mut().for_each(|(_, result)| withhold(result));
+        }
     }
     counted(engine, results)
 }

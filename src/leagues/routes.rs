@@ -43,15 +43,16 @@ pub struct LeagueSeat {
     pub cohort: String,
     /// The key of the period.
     pub key: String,
-    /// Its rank in the cohort; null while it is hidden.
+    /// Its rank in the cohort; null while it is hidden, and without the scope `read` on a board that is not public.
     #[schema(minimum = 1)]
     pub rank: Option<u64>,
-    /// Its score; null while it is hidden.
+    /// Its score; null while it is hidden, and without the scope `read` on a board that is not public.
     pub score: Option<ShownScore>,
     /// When it joined.
     pub joined_at: Timestamp,
-    /// How many members the cohort has so far, without hidden ones.
-    pub size: u64,
+    /// How many members the cohort has so far, without hidden ones; null without the scope `read` on a board that is not
+    /// public.
+    pub size: Option<u64>,
 }
 
 /// A member that has left.
@@ -105,11 +106,15 @@ fn key_from(board: &Board, running: &Period, start: Timestamp) -> String {
 }
 
 impl LeagueSeat {
-    fn new(member: &MemberId, Joined { taken, cohort }: &Joined) -> Self {
+    fn new(member: &MemberId, Joined { taken, cohort }: &Joined, may_read: bool) -> Self {
         let board = &taken.live.board;
         let league = board.league_of(&taken.period);
         let league = league.expect("invariant: a board with seats is a league");
-        let (own, me) = (taken.seat.cohort, cohort.me.as_ref());
+        let cohort = may_read.then_some(cohort);
+        let (own, me) = (
+            taken.seat.cohort,
+            cohort.and_then(|cohort| cohort.me.as_ref()),
+        );
         Self {
             member: member.to_string(),
             tier: league.tier(own.tier).name.to_string(),
@@ -118,7 +123,7 @@ impl LeagueSeat {
             rank: me.and_then(|me| me.rank),
             score: me.map(|me| me.score.shown(board.definition.decimals)),
             joined_at: taken.joined_at,
-            size: cohort.total,
+            size: cohort.map(|cohort| cohort.total),
         }
     }
 }
@@ -176,7 +181,9 @@ pub async fn join(
     } else {
         StatusCode::OK
     };
-    Ok((status, JsonResponse(LeagueSeat::new(&member, &joined))))
+    let may_read = caller.may_read(&joined.taken.live.board);
+    let seat = LeagueSeat::new(&member, &joined, may_read);
+    Ok((status, JsonResponse(seat)))
 }
 
 /// Leave a league.

@@ -10,6 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::store::RewardState;
 use super::work::{self, ClaimRequest, FoundReward};
+use crate::access::Caller;
 use crate::domain::ids::{Label, shown_member};
 use crate::domain::reward::{Reward, RuleId};
 use crate::domain::score::{Decimals, ShownScore};
@@ -27,10 +28,11 @@ pub struct RewardBody {
     pub rule: RuleId,
     /// The member that won it; null if it was erased.
     pub member: Option<String>,
-    /// The member's public rank. For a revoked reward: the rank with which the member last won it.
-    pub rank: u64,
-    /// The member's score.
-    pub score: ShownScore,
+    /// The member's public rank. For a revoked reward: the rank with which the member last won it. Null in a claim without the
+    /// scope `read` on a board that is not public.
+    pub rank: Option<u64>,
+    /// The member's score; null where the rank is.
+    pub score: Option<ShownScore>,
     /// What is won, as the rule defines it.
     pub reward: Reward,
     /// `open` until it is claimed, then `claimed`. `revoked`: it was claimed, but the member has since lost it, because a
@@ -113,8 +115,8 @@ impl RewardBody {
         Self {
             rule: found.rule,
             member: shown_member(found.member),
-            rank: entry.rank,
-            score: entry.score.shown(decimals),
+            rank: Some(entry.rank),
+            score: Some(entry.score.shown(decimals)),
             reward: found.reward,
             state: match entry.state {
                 RewardState::Open | RewardState::Lost => RewardStateBody::Open,
@@ -184,6 +186,7 @@ pub async fn list(
 pub async fn claim(
     State(app): State<Arc<App>>,
     Path(path): Path<RewardPath>,
+    caller: Caller,
     Json(body, _): Json<ClaimBody>,
 ) -> Result<(StatusCode, JsonResponse<RewardBody>), Problem> {
     let rule = RuleId::parse(&path.rule).map_err(|error| invalid("rule", error))?;
@@ -201,6 +204,9 @@ pub async fn claim(
     } else {
         StatusCode::OK
     };
-    let body = RewardBody::as_claimed(found, live.board.definition.decimals);
+    let mut body = RewardBody::as_claimed(found, live.board.definition.decimals);
+    if !caller.may_read(&live.board) {
+        (body.rank, body.score) = (None, None);
+    }
     Ok((status, JsonResponse(body)))
 }

@@ -81,8 +81,8 @@ pub struct AppliedEvent {
     #[schema(inline)]
     pub outcome: EventOutcome,
     /// The scores that the member had after the event, in the order of the board's windows. The list is empty if the event
-    /// was sent with `standings=false`, or if the member may have been erased since, which is the case if any member of the
-    /// board was ever erased.
+    /// was sent with `standings=false`, without the scope `read` on a board that is not public, or if the member may have
+    /// been erased since, which is the case if any member of the board was ever erased.
     pub standings: Vec<StandingScore>,
 }
 
@@ -200,7 +200,10 @@ pub async fn get(
         id,
         member: params.member.as_deref().map(member_id).transpose()?,
     };
-    let (live, events) = work::find(&app.engine, &request).await?;
+    let (live, mut events) = work::find(&app.engine, &request).await?;
+    if !caller.may_read(&live.board) {
+        events.iter_mut().for_each(EventStatus::withhold);
+    }
     let events = events.into_iter();
     let events = events.map(|event| EventStatusBody::new(&live.board, &request.id, event));
     Ok(JsonResponse(EventStatuses {

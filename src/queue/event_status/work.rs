@@ -57,6 +57,17 @@ pub enum EventStatus {
     Dead(Box<FoundLetter>),
 }
 
+impl EventStatus {
+    /// Takes away what only those who may read the board are told.
+    pub fn withhold(&mut self) {
+        match self {
+            Self::Applied { scores, .. } => scores.clear(),
+            Self::Rejected { error, .. } => error.withhold_counts(),
+            Self::Queued(_) | Self::Dead(_) => {}
+        }
+    }
+}
+
 /// What shards know about an id.
 #[derive(Default)]
 struct Found {

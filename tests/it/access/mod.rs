@@ -1,4 +1,6 @@
-//! Who may do what: every route with every key, and what tokens of players allow.
+//! Who may do what: every route with every key, what tokens of players allow, and what senders are
+//! told.
 
 pub mod players;
 pub mod routes;
+mod told;
