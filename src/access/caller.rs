@@ -24,7 +24,7 @@ use crate::domain::secret::Digest;
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
 use crate::events::work::Incoming;
-use crate::http::problem::{FORBIDDEN, INTERNAL, Problem, UNAUTHENTICATED};
+use crate::http::problem::{FORBIDDEN, INTERNAL, Kind, Problem};
 use crate::http::supply::{Taker, Takers};
 
 /// An identified caller.
@@ -63,8 +63,9 @@ pub(super) struct Bounds {
 pub(super) enum KnownBy {
     /// Anonymous: there are no keys.
     Nothing,
-    /// Anonymous: the board is public.
-    Visit,
+    /// As anybody: the board is public. What is not public is refused with a problem of this kind: 401, or 403 if the caller
+    /// has sent a key or a token that does not allow it.
+    Visit(Kind),
     /// By a key of the configuration with this digest.
     Configuration(Digest),
     /// By a stored key, with the digest of the secret that was sent.
@@ -94,7 +95,7 @@ impl Caller {
     /// key, or `anonymous`.
     pub fn name(&self) -> String {
         match &self.known_by {
-            KnownBy::Nothing | KnownBy::Visit => "anonymous".to_owned(),
+            KnownBy::Nothing | KnownBy::Visit(_) => "anonymous".to_owned(),
             KnownBy::Player(player) => player.sub().to_string(),
             KnownBy::Configuration(_) => format!("configuration:{}", role_of(self.scopes)),
             KnownBy::Key(name, _) => name.to_string(),
@@ -153,13 +154,29 @@ impl Caller {
         if self.has(scope) {
             return Ok(());
         }
-        let (scope, scopes) = (scope.name(), self.scopes);
-        if matches!(self.known_by, KnownBy::Visit) {
-            let detail = format!("this needs an API key with the scope `{scope}`");
-            return Err(Problem::new(UNAUTHENTICATED, detail));
+        let scope = scope.name();
+        let (kind, detail) = match &self.known_by {
+            KnownBy::Visit(kind) => {
+                let detail = format!("this needs an API key with the scope `{scope}`");
+                (*kind, detail)
+            }
+            _ => {
+                let own = self.own_scopes();
+                (FORBIDDEN, format!("this needs the scope `{scope}`; {own}"))
+            }
+        };
+        Err(Problem::new(kind, detail))
+    }
+
+    /// The scopes that it has, for people.
+    fn own_scopes(&self) -> String {
+        match &self.known_by {
+            KnownBy::Player(player) => {
+                let scopes = player.scopes(self.has(Scope::Read));
+                format!("the token has: {}", scopes.join(", "))
+            }
+            _ => format!("the key has: {}", self.scopes),
         }
-        let detail = format!("this needs the scope `{scope}`; the key has: {scopes}");
-        Err(Problem::new(FORBIDDEN, detail))
     }
 
     /// Checks that the caller has access to a board, whether it exists or not.
@@ -179,7 +196,11 @@ impl Caller {
         let detail = format!(
             "`include={name}` needs an API key here: the board's `public_includes` does not name it"
         );
-        Err(Problem::new(FORBIDDEN, detail))
+        let kind = match self.known_by {
+            KnownBy::Visit(kind) => kind,
+            _ => FORBIDDEN,
+        };
+        Err(Problem::new(kind, detail))
     }
 
     /// The requested visibility: only moderators see hidden members.
@@ -206,7 +227,7 @@ impl Caller {
             KnownBy::Key(name, _) => Some(Taker::Key(name.clone())),
             KnownBy::Configuration(digest) => Some(Taker::Configured(digest.half())),
             KnownBy::Player(player) => Some(Taker::Player(player.sub().clone())),
-            KnownBy::Nothing | KnownBy::Visit => None,
+            KnownBy::Nothing | KnownBy::Visit(_) => None,
         };
         Takers::both(known, self.ip.map(|ip| Taker::Address(ip.into())))
     }
@@ -221,7 +242,7 @@ impl Caller {
     pub(crate) fn asker(&self) -> Option<Asker> {
         Some(match &self.known_by {
             KnownBy::Nothing => return None,
-            KnownBy::Visit => Asker::Address(self.ip.map(Network::from)),
+            KnownBy::Visit(_) => Asker::Address(self.ip.map(Network::from)),
             KnownBy::Configuration(digest) => Asker::Configured(digest.half()),
             KnownBy::Key(name, _) => Asker::Key(name.clone()),
             KnownBy::Player(player) => Asker::Player(player.sub().clone()),
@@ -231,10 +252,13 @@ impl Caller {
     /// Checks a route's access rules.
     pub(super) fn check(&self, access: Access, parts: &mut Parts) -> Result<(), Problem> {
         let player = self.player().filter(|_| access.is_for_players);
-        if let Some(scope) = access.scope
-            && !player.is_some_and(|(player, _)| player.sends())
-        {
-            self.require(scope)?;
+        match player {
+            Some((player, _)) if player.sends() => {}
+            Some(_) => {
+                let detail = format!("this needs `play` or `vote`; {}", self.own_scopes());
+                return Err(Problem::new(FORBIDDEN, detail));
+            }
+            None => access.scope.map_or(Ok(()), |scope| self.require(scope))?,
         }
         if self.boards.are_all() {
             return Ok(());

@@ -140,7 +140,7 @@ impl Gate {
                 let read = Scopes::from_iter([Scope::Read]);
                 Ok(Caller {
                     includes: live.board.definition.public_includes(),
-                    ..Caller::with(read, Boards::one(&id), KnownBy::Visit)
+                    ..Caller::with(read, Boards::one(&id), KnownBy::Visit(problem.kind))
                 })
             }
             Ok(_) | Err(Error::BoardNotFound(_)) => Err(problem),

@@ -284,6 +284,13 @@ impl Player {
         &self.sub
     }
 
+    /// The scopes of its token, which has `read` or not.
+    pub(crate) fn scopes(&self, reads: bool) -> Vec<&'static str> {
+        let scopes = [(reads, "read"), (self.plays, "play"), (self.votes, "vote")];
+        let own = scopes.into_iter().filter(|(has, _)| *has);
+        own.map(|(_, name)| name).collect()
+    }
+
     /// Whether it may send events at all.
     pub(crate) fn sends(&self) -> bool {
         self.plays || self.votes

@@ -53,7 +53,7 @@ impl Caller {
             return Err(Problem::new(UNAUTHENTICATED, "the token has expired"));
         }
         match &self.known_by {
-            KnownBy::Visit => {
+            KnownBy::Visit(_) => {
                 let hidden = needs.includes.without(board.definition.public_includes());
                 let is_shown = board.definition.public && hidden.is_empty();
                 is_shown.then_some(()).ok_or_else(unknown)
@@ -86,7 +86,7 @@ impl Caller {
         window: String,
     ) -> (StreamToken, Option<Digest>) {
         let (by, key) = match &self.known_by {
-            KnownBy::Nothing | KnownBy::Visit => (Maker::Anybody, None),
+            KnownBy::Nothing | KnownBy::Visit(_) => (Maker::Anybody, None),
             KnownBy::Configuration(digest) => (Maker::Configuration, Some(*digest)),
             KnownBy::Key(name, digest) => (Maker::Key(name.clone()), Some(*digest)),
             KnownBy::Player(player) => (Maker::Player(player.sub().clone()), None),

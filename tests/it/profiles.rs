@@ -766,6 +766,12 @@ async fn a_public_board_shows_profiles_to_everybody_only_if_it_says_so() {
         |includes: Value| json!({"windows": ["day"], "public": true, "public_includes": includes});
     fill(&admin, "b", &["m"], definition(json!([]))).await;
     name(&writer, "m", "Ann").await;
+    let grant = json!({"scopes": ["read"], "boards": ["other"]});
+    let (_, secret) = make_key(&admin, "stranger", grant).await;
+    let stranger = anybody.with_key(&secret);
+    stranger.get(DAY).await.expect(200);
+    let raw = stranger.get(&format!("{DAY}?raw=true")).await;
+    raw.expect_problem(403, "forbidden");
     let path = format!("{DAY}?include=profile");
     for read in [
         "?include=profile",
@@ -773,8 +779,14 @@ async fn a_public_board_shows_profiles_to_everybody_only_if_it_says_so() {
         "/members?ids=m&include=profile",
         "/at-percentile/100?include=profile",
     ] {
-        let answer = anybody.get(&format!("{DAY}{read}")).await;
-        let detail = answer.expect_problem(403, "forbidden");
+        let path = format!("{DAY}{read}");
+        let answer = anybody.get(&path).await;
+        assert_eq!(answer.headers["www-authenticate"], "Bearer", "{read}");
+        let detail = answer.expect_problem(401, "unauthenticated");
+        assert!(detail.contains("public_includes"), "{detail}");
+        // Who has a key for other boards needs no other one to be known.
+        let detail = stranger.get(&path).await;
+        let detail = detail.expect_problem(403, "forbidden");
         assert!(detail.contains("public_includes"), "{detail}");
     }
     anybody.get(DAY).await.expect(200);

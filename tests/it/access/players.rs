@@ -292,8 +292,14 @@ async fn a_player_reads_and_sends_and_does_nothing_else() {
                 _ => false,
             };
             let name = format!("{} {} {scopes:?}", route.method, route.path);
-            let status = send(&player, route, "own-1").await.status;
+            let answer = send(&player, route, "own-1").await;
+            let status = answer.status;
             assert_eq!(status == 403, !has, "{name}");
+            if !has {
+                let detail = answer.expect_problem(403, "forbidden");
+                let own = format!("the token has: {}", scopes.join(", "));
+                assert!(detail.ends_with(&own), "{name}: {detail}");
+            }
             if route.path.contains("{board}") {
                 assert_eq!(send(&player, route, "other").await.status, 403, "{name}");
             }

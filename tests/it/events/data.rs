@@ -518,7 +518,7 @@ async fn a_public_board_shows_data_without_a_key_only_if_it_says_so() {
     );
     assert_eq!(of_admin.expect(200)["entries"][0]["data"], json!({"a": 1}));
     let refused = world.client().get(path).await;
-    refused.expect_problem(403, "forbidden");
+    refused.expect_problem(401, "unauthenticated");
     let public = json!({"public_includes": ["data"]});
     admin.patch("/v1/boards/b", public).await.expect(200);
     let shown = world.client().get(path).await;

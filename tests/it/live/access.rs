@@ -38,7 +38,9 @@ async fn anybody_watches_a_public_board_as_long_as_it_is_one() {
     visitor.expect("standing").await;
     // What the board shows of profiles is for nobody without a key.
     let with_names = format!("{STREAM}?include=profile");
-    open.get(&with_names).await.expect_problem(403, "forbidden");
+    open.get(&with_names)
+        .await
+        .expect_problem(401, "unauthenticated");
     let raw = format!("{STREAM}?raw=true");
     open.get(&raw).await.expect_problem(401, "unauthenticated");
     define(&admin, false).await;
