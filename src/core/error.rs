@@ -8,6 +8,7 @@ use super::board::store::boards::Unreadable;
 use crate::domain::board::{Board, Definition};
 use crate::domain::event::{FUTURE_MS_MAX, Rejection, Shortage};
 use crate::domain::ids::BoardId;
+use crate::domain::plan::due;
 use crate::domain::problems::{
     BOARD_CLOSED, BOARD_NOT_FOUND, DATA_OF_ANOTHER_VERSION, EVENT_ID_REUSED, EVENT_IN_FUTURE,
     EVENT_TOO_LATE, INTERNAL, Kind, LEAGUE_TURNING, LOG_UNAVAILABLE, MEMBER_ERASED, NOT_SEATED,
@@ -64,6 +65,8 @@ pub enum Error {
         rejection: Rejection,
         /// The reason for people.
         detail: String,
+        /// After how many seconds the same event would not be refused for this; `None` for never.
+        wait_s: Option<u64>,
     },
     /// A quota is used up.
     #[error("{}", .0.detail)]
@@ -95,6 +98,10 @@ impl From<Problem> for Error {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
+        let wait_s = match error {
+            Error::Rejected { wait_s, .. } => wait_s,
+            _ => None,
+        };
         let kind = match error {
             Error::Problem(problem) => return *problem,
             Error::QuotaExceeded(quota) => {
@@ -135,7 +142,10 @@ impl From<Error> for Problem {
                 Rejection::Quota(_) => QUOTA_EXCEEDED,
             },
         };
-        Self::new(kind, detail)
+        Self {
+            own: wait_s.map(Own::RetryAfter),
+            ..Self::new(kind, detail)
+        }
     }
 }
 
@@ -223,7 +233,12 @@ impl Error {
             ),
             Rejection::IdReused => "another event with other content had this id".to_owned(),
         };
-        Self::Rejected { rejection, detail }
+        let is_early = rejection == Rejection::InFuture;
+        Self::Rejected {
+            rejection,
+            detail,
+            wait_s: is_early.then(|| due(board, at).seconds_after(now).max(1)),
+        }
     }
 
     fn quota_exceeded(board: &Board, shortage: Shortage, at: Timestamp, now: Timestamp) -> Self {

@@ -58,6 +58,9 @@ impl Plan {
             Ok(quotas) => (rejection, quotas),
             Err(missing) => (rejection.or(Some(Rejection::Missing(missing))), Vec::new()),
         };
+        // Last, since this one passes: whoever sends the event again is not refused for another reason then.
+        let is_early = at > came_in && came_in < due(board, at);
+        let rejection = rejection.or(is_early.then_some(Rejection::InFuture));
         Self {
             event,
             at,
@@ -306,14 +309,21 @@ fn amounts(board: &Board, event: &Event) -> Result<Vec<Score>, Rejection> {
     Ok(amounts)
 }
 
-/// Why the board does not take events with this score and instant now, if so.
+/// The time from which on an event of this instant is not in the future: a minute before, but no earlier than the beginning
+/// of its period of a league, since no member has a seat before that.
+pub fn due(board: &Board, at: Timestamp) -> Timestamp {
+    let near_ms = at.ms().saturating_sub(FUTURE_MS_MAX);
+    let period = board
+        .league_unit()
+        .map(|unit| board.calendar.containing(unit, at));
+    Timestamp::from_ms_clamped(period.map_or(near_ms, |period| near_ms.max(period.start_ms)))
+}
+
+/// Why the board will never take events with this score and instant, if so.
 fn reject(board: &Board, score: Score, at: Timestamp, now: Timestamp) -> Option<Rejection> {
     let definition = &board.definition;
     if let Some(rejection) = reject_in_league(board, at, now) {
         return Some(rejection);
-    }
-    if at.ms() > now.ms() + FUTURE_MS_MAX {
-        return Some(Rejection::InFuture);
     }
     if let AcceptLate::Within(span) = definition.accept_late
         && at.ms().saturating_add_unsigned(span.ms()) < now.ms()
@@ -328,13 +338,9 @@ fn reject(board: &Board, score: Score, at: Timestamp, now: Timestamp) -> Option<
     (!definition.takes_score(score)).then_some(Rejection::ScoreBounds)
 }
 
-/// Refuses events of periods of a league that have not begun, or are closed: no member has a seat before the beginning, and
-/// deciding a cohort requires that the clock has passed the end of the wait.
+/// Refuses events of closed periods of a league: deciding a cohort requires that the clock has passed the end of the wait.
 fn reject_in_league(board: &Board, at: Timestamp, now: Timestamp) -> Option<Rejection> {
     let period = board.calendar.containing(board.league_unit()?, at);
-    if period.start_ms > now.ms() {
-        return Some(Rejection::InFuture);
-    }
     let wait = board.definition.finalize?;
     let end = board.end_of(&period)?;
     (at < end && end.saturating_add(wait) <= now).then_some(Rejection::PeriodClosed(end))
@@ -486,7 +492,8 @@ fn intersection(range: &Range<i64>, period: &Period) -> Range<i64> {
 #[cfg(test)]
 mod tests {
     use super::super::event::Origin;
-    use super::super::ids::{BoardId, MemberId};
+    use super::super::ids::{BoardId, Label, MemberId};
+    use super::super::quota::Dimension;
     use super::super::score::Decimals;
     use super::*;
 
@@ -714,6 +721,52 @@ mod tests {
     }
 
     #[test]
+    fn what_passes_is_told_only_if_nothing_stays() {
+        let board = board(
+            r#"{"windows": ["all"], "score_max": 9, "closes_at": "2026-11-22T00:00:00Z",
+                "quotas": [{"name": "q", "by": ["voter"], "window": "day", "max": 9}]}"#,
+        );
+        let now = at("2026-11-21T23:58:59.998Z");
+        let verdict = |score: i64, when: &str, voter: Option<&str>| {
+            let mut event = event(score, at(when));
+            event.origin.voter = voter.map(|voter| Label::parse(voter).unwrap());
+            Routes::default().plan(&board, event, now).rejection
+        };
+        let early = "2026-11-21T23:59:59.999Z";
+        assert_eq!(verdict(9, "2026-11-21T23:59:59.998999Z", Some("v")), None);
+        for (score, when, voter, rejection) in [
+            (9, early, Some("v"), Rejection::InFuture),
+            (9, early, None, Rejection::Missing(Dimension::Voter)),
+            (10, early, Some("v"), Rejection::ScoreBounds),
+            (9, "2026-11-22T00:00:00Z", Some("v"), Rejection::Closed),
+        ] {
+            assert_eq!(verdict(score, when, voter), Some(rejection), "{when}");
+        }
+    }
+
+    #[test]
+    fn an_event_is_due_a_minute_before_it_happens_but_in_its_period_of_a_league() {
+        let anywhere = board(r#"{"windows": ["day"]}"#);
+        let league = board(
+            r#"{"windows": ["day"], "score_min": 0,
+                "league": {"tiers": [{"name": "a", "promote": 0, "demote": 0}]}}"#,
+        );
+        let due = |board: &Board, when: &str| due(board, at(when)).to_string();
+        assert_eq!(
+            due(&anywhere, "2026-11-21T00:00:59.5Z"),
+            "2026-11-20T23:59:59.500Z"
+        );
+        assert_eq!(
+            due(&league, "2026-11-21T00:00:59.5Z"),
+            "2026-11-21T00:00:00.000Z"
+        );
+        assert_eq!(
+            due(&league, "2026-11-21T00:01:00.5Z"),
+            "2026-11-21T00:00:00.500Z"
+        );
+    }
+
+    #[test]
     fn bounds_of_scores_belong_to_what_is_taken() {
         let board =
             board(r#"{"windows": ["all"], "decimals": 1, "score_min": -0.5, "score_max": 3}"#);
@@ -734,10 +787,6 @@ mod tests {
         assert_eq!(
             verdict("2026-11-21T00:01:00Z", "2026-11-21T00:00:00Z"),
             None
-        );
-        assert_eq!(
-            verdict("2026-11-21T00:01:00.001Z", "2026-11-21T00:00:00Z"),
-            Some(Rejection::InFuture)
         );
         assert_eq!(
             verdict("2026-11-20T00:00:00Z", "2026-11-22T00:00:00Z"),

@@ -307,7 +307,7 @@ problems! {
         "score 12.345 has more decimals (3) than the board keeps (0)";
     EVENT_IN_FUTURE = UNPROCESSABLE_ENTITY, "event-in-future", "The event is in the future",
         "The event's `at` is more than 60 seconds ahead of the service's clock, or, in a league, in a period that has not begun. The event was not accepted.",
-        "Correct the clock of the machine that sends the event, or omit `at`.",
+        "Send the event again after the seconds in the `Retry-After` header; an event of a batch has them as `retry_after`. If they are many, correct the clock of the machine that sends the event, or omit `at`.",
         "the event is more than 60 s ahead of the service's clock";
     EVENT_TOO_LATE = UNPROCESSABLE_ENTITY, "event-too-late", "The event is too old",
         "The event's `at` is older than the board's `accept_late` allows. The event was not accepted.",
@@ -333,7 +333,7 @@ problems! {
         => no_league(board: &BoardId) "board {board} is not a league";
     LEAGUE_TURNING = CONFLICT, "league-turning", "The league is being turned over",
         "The league's last period has ended, and the member's next tier has not been decided yet: events of that period may still count, or the service has not processed it yet. The request had no effect.",
-        "Send the request again after the seconds in the `Retry-After` header; for an event of a batch, which has no header, use increasing pauses.",
+        "Send the request again after the seconds in the `Retry-After` header; an event of a batch has them as `retry_after`.",
         "the last period of the league is being turned over; try again in 1 s";
     NOT_SEATED = CONFLICT, "not-seated", "The member has no seat in the period",
         "The board is a league, and the member has no seat in the event's period: the period is over, or the member has left the league. The event was not accepted.",

@@ -327,7 +327,7 @@ impl RejectedEvent {
             ("Preference-Applied" = Option<String>, description = "`respond-async`, if the request asked for it")),
             example = json!({"id": "run-88231", "board": "run_hero", "member": "999", "status": "queued", "at": "2026-11-21T12:00:00.000Z"})),
         (status = 409, description = "`board-closed`, `period-closed`, `member-erased`; in a league also `not-seated`, and `league-turning` with the header `Retry-After`"),
-        (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-in-future`, `event-too-late`, `event-id-reused`"),
+        (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-too-late`, `event-id-reused`; `event-in-future` with the header `Retry-After`"),
         (status = 429, description = "`quota-exceeded`, with `Retry-After`, `RateLimit-Policy` and `RateLimit` as in draft-ietf-httpapi-ratelimit-headers"),
         (status = 503, description = "`store-unavailable`, `store-full`, `queue-full`, `log-unavailable`, `overloaded`, with `Retry-After`"),
     )

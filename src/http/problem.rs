@@ -58,6 +58,11 @@ pub struct ProblemBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, format = DateTime)]
     pub claimed_at: Option<Timestamp>,
+    /// For one item of a batch: after how many seconds to send it again, as the header `Retry-After` has it of a whole
+    /// response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false, example = 5)]
+    pub retry_after: Option<u64>,
     /// The request's id, as in the header `X-Request-Id`; missing in the problem of one item of a batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
@@ -99,7 +104,14 @@ impl Problem {
                 tracing::error!(status, cause, more, "an item of a request failed");
             });
         }
-        self.body(None)
+        let retry_after = match self.own {
+            Some(Own::RetryAfter(seconds)) => Some(seconds),
+            _ => None,
+        };
+        ProblemBody {
+            retry_after,
+            ..self.body(None)
+        }
     }
 
     /// The body.
@@ -120,6 +132,7 @@ impl Problem {
             frees_at: quota.and_then(|quota| quota.frees_at),
             claimed_by: claim.map(|(by, _)| by.clone()),
             claimed_at: claim.map(|(_, at)| *at),
+            retry_after: None,
             request_id: request_id.map(ToOwned::to_owned),
         }
     }

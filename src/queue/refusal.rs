@@ -32,7 +32,9 @@ impl Refusal {
     /// The refusal of an event at that instant; `None` if the error is not a refusal.
     pub fn of(error: &Error, at: Timestamp) -> Option<Self> {
         let why = match error.clone() {
-            Error::Rejected { rejection, detail } => Why::Rejected { rejection, detail },
+            Error::Rejected {
+                rejection, detail, ..
+            } => Why::Rejected { rejection, detail },
             Error::QuotaExceeded(used_up) => Why::QuotaExceeded(used_up),
             Error::Problem(problem) if problem.kind == VALIDATION_FAILED => {
                 Why::Invalid(problem.errors)
@@ -52,7 +54,11 @@ impl Refusal {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal.why {
-            Why::Rejected { rejection, detail } => Self::Rejected { rejection, detail },
+            Why::Rejected { rejection, detail } => Self::Rejected {
+                rejection,
+                detail,
+                wait_s: None,
+            },
             Why::QuotaExceeded(used_up) => Self::QuotaExceeded(used_up),
             Why::Invalid(errors) => Problem::invalid(errors).into(),
         }
@@ -80,6 +86,7 @@ mod tests {
         let rejected = |rejection| Error::Rejected {
             rejection,
             detail: "why".to_owned(),
+            wait_s: None,
         };
         for error in [
             rejected(Rejection::TooLate),

@@ -264,3 +264,41 @@ async fn ranks_in_many_past_standings_at_once_are_told() {
         assert_eq!(result["standings"][0]["rank"], 1, "{result}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_in_the_future_is_told_after_how_long_it_counts() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    let definition = json!({"windows": ["all"], "closes_at": "2026-11-21T13:00:00Z"});
+    client.define("b", definition).await;
+    let path = "/v1/boards/b/events";
+    for (at, wait_s) in [
+        ("2026-11-21T12:01:00.001Z", 1),
+        ("2026-11-21T12:01:04.5Z", 5),
+        ("2026-11-21T12:59:59Z", 3_539),
+    ] {
+        let mut event = json!({"id": at, "member": "a", "score": 1, "at": at});
+        let answer = client.post(path, event.clone()).await;
+        assert_eq!(answer.headers["retry-after"], wait_s.to_string(), "{at}");
+        answer.expect_problem(422, "event-in-future");
+        event["board"] = "b".into();
+        let batch = json!({"events": [event]});
+        let results = client.post("/v1/events", batch).await.expect(200);
+        let problem = &results["results"][0]["problem"];
+        assert_eq!(problem["retry_after"], wait_s, "{problem}");
+    }
+    // What waiting does not help is told at once.
+    for (at, score, status) in [
+        ("2026-11-21T13:00:00Z", 1.0, 409),
+        ("2026-11-21T12:30:00Z", 0.5, 422),
+    ] {
+        let event = json!({"id": "never", "member": "a", "score": score, "at": at});
+        let answer = client.post(path, event).await;
+        assert_eq!(answer.status, status, "{}", answer.text);
+        assert!(!answer.headers.contains_key("retry-after"), "{at}");
+    }
+    world.set_time("2026-11-21T12:00:05Z");
+    let event = json!({"id": "2026-11-21T12:01:04.5Z", "member": "a", "score": 1, "at": "2026-11-21T12:01:04.5Z"});
+    let counted = client.post(path, event).await.expect(200);
+    assert_eq!(counted["status"], "applied");
+}

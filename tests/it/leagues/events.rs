@@ -147,6 +147,7 @@ async fn an_event_belongs_to_the_period_of_its_at() {
     world.set_time(LAST);
     let coming = at("2026-11-23T00:00:10Z", "ann");
     let detail = send(client, &coming).await;
+    assert_eq!(detail.headers["retry-after"], "10");
     let detail = detail.expect_problem(422, "event-in-future");
     assert!(detail.contains("has not begun"), "{detail}");
     // In the wait a late event of a member with a seat counts, and others are refused.

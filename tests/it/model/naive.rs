@@ -809,9 +809,6 @@ impl Model {
         if at < closed_until {
             return Verdict::Rejected("period-closed");
         }
-        if at > now + MINUTE {
-            return Verdict::Rejected("event-in-future");
-        }
         if self.board.accept_late.is_some_and(|age| at < now - age) {
             return Verdict::Rejected("event-too-late");
         }
@@ -825,6 +822,9 @@ impl Model {
         }
         if event.voter.is_none() && self.board.quotas.iter().any(|quota| quota.by_voter) {
             return Verdict::Rejected("validation-failed");
+        }
+        if at > now + MINUTE {
+            return Verdict::Rejected("event-in-future");
         }
         let is_erased = |erased_at: &i64| event.at.is_some_and(|at| at <= *erased_at);
         if self.erased.get(&event.member).is_some_and(is_erased) {
