@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::router::{Options, reserve, router};
 use crate::config::{ConfigError, ServeArgs};
 use crate::core::Engine;
+use crate::core::hide::store::erasures;
 use crate::core::jobs::JobKind;
 use crate::descriptors;
 use crate::domain::clock::Clock;
@@ -370,7 +371,8 @@ async fn start_embedded(args: &ServeArgs) -> Result<Option<EmbeddedServer>, Serv
     Ok(Some(server))
 }
 
-/// Loads the scripts, the boards and the time, if Redis can be reached at once. Fails if waiting would not help.
+/// Loads the scripts, the boards and the time, and creates what erasures need, if Redis can be reached at once. Fails if
+/// waiting would not help.
 async fn first_contact(engine: &Engine) -> Result<(), StoreError> {
     let mut last = None;
     let contact = async {
@@ -386,6 +388,9 @@ async fn first_contact(engine: &Engine) -> Result<(), StoreError> {
                 let job = job.name();
                 tracing::warn!(%error, job, "redis can't be worked with yet; trying on");
             }
+        }
+        if let Err(error) = erasures::create_hash_key(&engine.store).await {
+            tracing::warn!(%error, "members can't be erased yet");
         }
         Ok(())
     };

@@ -47,6 +47,7 @@
 --   hidden       member: its entry in the hidden list (lib/hidden.lua) contradicts its hide; '' where the list has lost
 --                entries. To repair it, the list is dropped; it is built again when it is needed. That may bring nobody in
 --                sight who may be hidden
+--   hidden_score   score: whether only hidden members have it is stored wrongly; repaired like that
 --   hidden_total   the stored sum of the hidden list differs from that of its entries
 --   total        high, low: the total that is stored; high, low: the sum of the scores
 --
@@ -163,12 +164,12 @@ end
 local function check_hidden(ids, members, scores)
   if not follows or #ids == 0 then return end
   local listed = call('ZMSCORE', hidden.list, unpack(members))
-  for place, number in ipairs(call('ZMSCORE', hides.journal, unpack(ids))) do
-    local is_hidden = number and number % 2 == 1
+  load_marks(ids)
+  for place, id in ipairs(ids) do
     local is_right = not listed[place]
-    if is_hidden then is_right = tonumber(listed[place] or nil) == scores[place] end
+    if is_hide(hides.marks[id]) then is_right = tonumber(listed[place] or nil) == scores[place] end
     if not is_right then
-      differs('hidden', drop_hidden_list(), ids[place])
+      differs('hidden', drop_hidden_list(), id)
       if not follows then return end
     end
   end
@@ -380,7 +381,7 @@ local function check_zset(flat)
   for place, known in ipairs(call('ZMSCORE', standing.dense, unpack(texts))) do
     local text = texts[place]
     -- A score that several members share is reported once.
-    if not known and is_confirmed[place] and not is_told[text] then
+    if tonumber(known or nil) ~= scores[place] and is_confirmed[place] and not is_told[text] then
       local outcome = writing(true)
       if outcome == REPAIRED then
         call('ZADD', standing.dense, text, text)
@@ -472,6 +473,36 @@ local function check_distinct(flat)
   end
 end
 
+-- Whether a score is better than that of the last entry of a truncated list: the scores that only hidden members have are not
+-- used for the others.
+local function is_before_end(score)
+  if layout.keep == 0 then return true end
+  return score < tonumber(call('ZRANGE', standing.zset, -1, -1, 'WITHSCORES')[2] or '-inf')
+end
+
+-- Checks whether the scores that only hidden members have are right about a score of the hidden list.
+local checked_scores = {}
+local function check_hidden_score(score)
+  if checked_scores[score] or not is_before_end(score) then return end
+  checked_scores[score] = true
+  local text = number_text(score)
+  local borne = call('ZCOUNT', standing.zset, text, text)
+  local is_only = borne > 0 and call('ZCOUNT', hidden.list, text, text) >= borne
+  local stored = tonumber(call('ZSCORE', hidden.scores, text) or nil)
+  if stored ~= (is_only and score or nil) then differs('hidden_score', drop_hidden_list(), text) end
+end
+
+-- Entries of these scores, as a flat list of members and scores. Each has to be in the hidden list.
+local function check_hidden_scores(flat)
+  for index = 1, #flat, 2 do
+    if not follows then return end
+    local score = tonumber(flat[index])
+    local is_known = score and flat[index] == shown(score)
+      and (call('ZCOUNT', hidden.list, flat[index], flat[index]) > 0 or not is_before_end(score))
+    if not is_known then differs('hidden_score', drop_hidden_list(), flat[index]) end
+  end
+end
+
 -- Entries of the hidden list, as a flat list of members and scores. Each has to be an entry of the standing.
 local function check_hidden_list(flat)
   if not follows then return end
@@ -488,6 +519,9 @@ local function check_hidden_list(flat)
     if layout.hashed then score, time = unpacked(found) end
     if score ~= scores[place] or (time and as_listed(ids[place], time) ~= members[place]) then
       differs('hidden', drop_hidden_list(), ids[place])
+      if not follows then return end
+    elseif layout.dense then
+      check_hidden_score(score)
       if not follows then return end
     end
   end
@@ -511,6 +545,8 @@ local WALKS = {
     check = check_distinct},
   hidden = {key = hidden and hidden.list, size = 'ZCARD', whole = {'ZRANGE', hidden and hidden.list, 0, -1, 'WITHSCORES'},
     scan = 'ZSCAN', check = check_hidden_list},
+  hidden_scores = {key = layout.dense and hidden and hidden.scores, size = 'ZCARD',
+    whole = {'ZRANGE', hidden and hidden.scores, 0, -1, 'WITHSCORES'}, scan = 'ZSCAN', check = check_hidden_scores},
 }
 
 -- The phases in their order. The sorted set shows who has different entries, and in a truncated list who is missing.
@@ -519,6 +555,7 @@ if layout.hashed then table.insert(phases, 'hash') end
 if layout.dense then table.insert(phases, 'dense') end
 -- A later part of the walk may find that the list has fallen behind: then it compares nothing.
 if hidden then table.insert(phases, 'hidden') end
+if hidden and layout.dense then table.insert(phases, 'hidden_scores') end
 
 local function phase_after(phase)
   for place, other in ipairs(phases) do
@@ -594,6 +631,9 @@ if args.phase == '' and size <= args.whole_max then
   return reply_with('', '0', true)
 end
 local walk = WALKS[phase]
+if phase == 'hidden' and cursor == '0' and layout.summed and follows and hidden.count <= args.whole_max then
+  check_hidden_total()
+end
 local flat, next_cursor = scan_on(walk.scan, walk.key, cursor, args.part)
 check_pairs(walk.check, flat)
 if next_cursor == '0' then phase = phase_after(phase) end

@@ -3,24 +3,9 @@
 -- Loader: load_hides
 --
 -- For each member with a line in the journal, `flush` removes the old entry from the list, and adds the new one if the
--- member is hidden. So a list that is behind the journal may have an entry too early. It never has an entry that its member
--- no longer has, since a member that was brought back keeps its line until no list is behind that line.
-
-local function is_hide(number)
-  return number and number % 2 == 1
-end
-
--- Loads the numbers of the last lines of these members.
-local function load_marks(ids)
-  local missing, marks = {}, hides.marks
-  for _, id in ipairs(ids) do
-    if marks[id] == nil then missing[#missing + 1] = id end
-  end
-  if #missing == 0 then return end
-  for index, number in ipairs(call('ZMSCORE', hides.journal, unpack(missing))) do
-    marks[missing[index]] = number and tonumber(number)
-  end
-end
+-- member is hidden. So a list that is behind the journal may have an entry too early. It has no entry that its member no
+-- longer has, unless it is behind `hides_from` and so will be built from scratch: until then a member that was brought back
+-- keeps its line.
 
 -- Lets keys that may be new expire with their standing.
 local function keep_with(standing, ...)

@@ -12,6 +12,7 @@
 --            `summed`; exact, walk, wide: see below
 -- They are made by hidden_list.lua when a read first needs them; after that it follows the journal line by line. A read
 -- uses a list only if it has followed the journal to its end. In between, `flush` keeps the list correct (lib/follow.lua).
+-- If Redis refuses to store a list, the read makes one for itself (lib/left_out.lua).
 --
 -- A truncated list (`keep`) has a spare, so that hidden members can be left out of it. Each of them raises the number of
 -- entries to keep by two, but it takes a walk over all members to find out which others belong to it (widen_list.lua). The
@@ -19,16 +20,35 @@
 -- If too few of these are visible, the standing can't be shown. `walk` is the cursor of such a walk, and `wide` how many
 -- entries are exact when it has ended.
 --
--- hides = {number, enough: the line up to which a list must have followed the journal, registry, journal (keys),
---          marks = id -> number of its last line, false: none}
--- standing.hidden = {list, scores, state (keys), number (nil: there is no list), count, distinct, high, low, exact, walk,
---                    wide}
+-- hides = {number, enough: the line up to which a list must have followed the journal, registry, journal, hidden (keys),
+--          marks = id -> number of its last line, false: none; 1 if the set of hidden members has it}
+-- standing.hidden = {list, scores, state (keys), number (nil: there is no list; -1: see hidden_list.lua), count, distinct,
+--                    high, low, exact, walk, wide; of a list that is not stored also ranks, …: see lib/left_out.lua}
 
 -- Called if members of the shard were hidden; `number` is that of the last line, as text. Only a script that writes needs
 -- the registry. A read that began before the latest lines may go by an earlier line, `enough`.
 local function open_hides(number, registry, enough)
   hides = {number = tonumber(number), enough = enough or tonumber(number), registry = registry, marks = {}}
-  hides.journal = registry and beside_registry(registry, KIND_HIDE_JOURNAL)
+  if not registry then return end
+  hides.journal, hides.hidden = beside_registry(registry, KIND_HIDE_JOURNAL), beside_registry(registry, KIND_HIDDEN)
+end
+
+-- Whether a line of the journal with this number hides its member.
+local function is_hide(number)
+  return number and number % 2 ~= 0
+end
+
+-- Loads the marks of these members. A member that the journal or the set of hidden members has as hidden counts as hidden.
+local function load_marks(ids)
+  local missing, marks = {}, hides.marks
+  for _, id in ipairs(ids) do
+    if marks[id] == nil then missing[#missing + 1] = id end
+  end
+  if #missing == 0 then return end
+  local listed = call('ZMSCORE', hides.hidden, unpack(missing))
+  for index, number in ipairs(call('ZMSCORE', hides.journal, unpack(missing))) do
+    marks[missing[index]] = listed[index] and 1 or number and tonumber(number)
+  end
 end
 
 -- The hidden list of a standing.
@@ -54,9 +74,25 @@ end
 
 -- The rank in the sorted set of the entry with this index in a hidden list; nil if it is after the last listed one.
 local function rank_of_hidden(standing, hidden, index)
+  if hidden.ranks then return hidden.ranks[index + 1] end
   local rank = call('ZRANK', standing.zset, call('ZRANGE', hidden.list, index, index)[1])
   invariant(rank or standing.layout.keep > 0, 'a hidden entry is in its sorted set')
   return rank
+end
+
+-- Which of these members of the sorted set are hidden: false for those that are not.
+local function hidden_among(hidden, members)
+  if not hidden.ranks then return call('ZMSCORE', hidden.list, unpack(members)) end
+  local found = {}
+  for index, member in ipairs(members) do found[index] = hidden.members[member] or false end
+  return found
+end
+
+-- How many distinct scores that are better than this one only hidden members have.
+local function hidden_scores_before(hidden, score)
+  if not hidden.ranks then return call('ZCOUNT', hidden.scores, '-inf', '(' .. score) end
+  local own = tonumber(score)
+  return first_without(0, #hidden.only, function(index) return hidden.only[index + 1] < own end)
 end
 
 -- How many hidden entries are before the entry with this rank in the sorted set.
@@ -95,9 +131,11 @@ local function is_list_whole(hidden)
     and (hidden.distinct == 0 or call('ZCARD', hidden.scores) == hidden.distinct)
 end
 
--- Whether a standing's hidden list can be trusted: it is whole and far enough in the journal, or there are no members.
+-- Whether a standing's hidden list can be trusted: it is whole and far enough in the journal, or there are no members. A list
+-- that is further than the journal is of data that was lost.
 local function is_list_current(standing)
   local hidden = hidden_of(standing)
-  if hidden.number then return hidden.number >= hides.enough and is_list_whole(hidden) end
+  local number = hidden.number
+  if number then return number >= hides.enough and number <= hides.number and is_list_whole(hidden) end
   return count_members(standing) == 0
 end

@@ -3,7 +3,8 @@
 -- Loader: load_hides
 --
 -- A hide changes no standing. A shard stores in three keys which members are hidden, and reads skip these members
--- (lib/hidden.lua):
+-- (lib/hidden.lua). The keys must agree. If they do not, a member that is hidden by one of them counts as hidden
+-- (check_hides.lua):
 --   hides    hash: member -> MessagePack of a map: id (of the hide), reason, by (who has hidden it), since, until (ms
 --            since the epoch; absent: permanently)
 --   hidden   sorted set: the same members, all under score 0, so in the order of their bytes
@@ -11,7 +12,8 @@
 --            brought back
 -- Two fields of the head go with them:
 --   hides        the number of the last line. If it is absent, no member was ever hidden, and no script looks further
---   hides_from   up to this number the journal may lack members that were brought back
+--   hides_from   up to this number the journal may lack members that were brought back. They are forgotten after a day
+--                (prune_journal.lua), or earlier if the journal is long
 
 -- How many lines the journal may have beyond twice the hidden members.
 local JOURNAL_SPARE = 4096
@@ -69,9 +71,11 @@ local function set_hide(hides, member, packed)
   capture(KIND_HIDES, hides.lines, member)
   if packed then
     redis.call('HSET', hides.lines, member, packed)
-    if redis.call('ZADD', hides.hidden, 0, member) == 1 then write_line(hides, member, true) end
+    redis.call('ZADD', hides.hidden, 0, member)
+    local line = redis.call('ZSCORE', hides.journal, member)
+    if not line or line % 2 == 0 then write_line(hides, member, true) end
   else
-    redis.call('HDEL', hides.lines, member)
-    if redis.call('ZREM', hides.hidden, member) == 1 then write_line(hides, member, false) end
+    local removed = redis.call('HDEL', hides.lines, member) + redis.call('ZREM', hides.hidden, member)
+    if removed > 0 then write_line(hides, member, false) end
   end
 end

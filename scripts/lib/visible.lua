@@ -33,7 +33,7 @@ end
 -- The position of an entry that is not hidden, or would not be, and has this rank in the sorted set. Of a truncated list
 -- nothing is known after the exact entries.
 local function position_at(standing, hidden, rank, score, member)
-  if standing.layout.keep == 0 then return rank - count_before(hidden.list, score, member) end
+  if standing.layout.keep == 0 and not hidden.ranks then return rank - count_before(hidden.list, score, member) end
   rank = math.min(rank, exact_of(standing, hidden))
   return rank - hidden_before_rank(standing, hidden, rank)
 end
@@ -47,8 +47,8 @@ end
 -- How many entries, or distinct scores, are better than this score. `ranking`: 'competition', 'dense'.
 local function count_ahead(standing, ranking, score)
   if ranking ~= 'dense' then return position_of(standing, score) end
-  local hidden, up_to = hidden_entries(standing), '(' .. score
-  return call('ZCOUNT', standing.dense, '-inf', up_to) - (hidden and call('ZCOUNT', hidden.scores, '-inf', up_to) or 0)
+  local hidden = hidden_entries(standing)
+  return call('ZCOUNT', standing.dense, '-inf', '(' .. score) - (hidden and hidden_scores_before(hidden, score) or 0)
 end
 
 -- How many entries a standing lists.
@@ -76,7 +76,7 @@ local function visible_entries(standing, hidden, from, to)
     if #part == 0 then break end
     local members, shown_before = {}, shown
     for index = 1, #part, 2 do members[(index + 1) / 2] = part[index] end
-    local is_hidden = call('ZMSCORE', hidden.list, unpack(members))
+    local is_hidden = hidden_among(hidden, members)
     for index = 1, #part, 2 do
       if not is_hidden[(index + 1) / 2] and shown < wanted then
         shown = shown + 1
@@ -105,7 +105,7 @@ end
 local function position_of_entry(standing, score, member)
   local position, hidden, shown = call('ZRANK', standing.zset, member), hidden_entries(standing), standing.layout.shown
   if hidden then
-    if call('ZSCORE', hidden.list, member) then return nil end
+    if hidden_among(hidden, {member})[1] then return nil end
     position = position and position_at(standing, hidden, position, score, member)
   end
   return position and (shown == 0 or position < shown) and position or -1

@@ -27,6 +27,7 @@ if tonumber(head[3] or 0) ~= args.hides then return {'BEHIND'} end
 for _, kind in ipairs({KIND_HIDES, KIND_ERASING}) do
   if redis.call('HEXISTS', beside_registry(REGISTRY, kind), args.member) == 1 then return {'NONE'} end
 end
+if redis.call('ZSCORE', beside_registry(REGISTRY, KIND_HIDDEN), args.member) then return {'NONE'} end
 
 local line = load_line(LINES, args.member)
 local entry = entry_of(line, args.rule)

@@ -177,6 +177,8 @@ impl Check<'_> {
         if !is_sound || found == "none" {
             return Ok(());
         }
+        // First, because standings are compared with what it says.
+        self.check_hides(shard).await?;
         self.doubtful.clear();
         self.damaged.clear();
         self.check_registered(shard, |_| true).await?;

@@ -10,7 +10,7 @@ use super::{Check, Outcome, Place, Repair};
 use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
-use crate::domain::series::{Derived, Standing};
+use crate::domain::series::Derived;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::moves;

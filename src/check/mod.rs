@@ -6,6 +6,7 @@
 //! - the keys of each standing with each other (`check.lua`);
 //! - complete derived standings with their terms, and periods with carryover with what was added and carried over
 //!   (`check_sums.lua`);
+//! - the keys that say who is hidden, with each other (`check_hides.lua`); in doubt a member is hidden;
 //! - the keys of each queue with its entries (`check_queue.lua`), and queues with their index;
 //! - each existing key with its registry, unless its kind is never registered (`redis/kinds.rs`). A key that nothing needs,
 //!   and that is not marked to be unlinked, is left over;
@@ -38,6 +39,7 @@
 
 mod board;
 mod derived;
+mod hides;
 mod list;
 mod names;
 mod repair;

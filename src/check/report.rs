@@ -216,9 +216,8 @@ impl Report {
 fn member_of(difference: &Difference) -> Option<&str> {
     let text = |index: usize| difference.stored.get(index).map_or("", String::as_str);
     match difference.code.as_str() {
-        "number" | "no_member" | "unlisted" | "score" | "stray" | "sum" | "data" | "carried" => {
-            Some(text(0))
-        }
+        "number" | "no_member" | "unlisted" | "score" | "stray" | "sum" | "data" | "carried"
+        | "hides" => Some(text(0)),
         "hidden" | "hidden_total" => Some(text(0)).filter(|member| !member.is_empty()),
         "unreadable" => Some(text(1)),
         _ => None,
@@ -258,6 +257,18 @@ fn describe(shard: &Shard, difference: &Difference) -> String {
         "stray" => format!("the sorted set has {}, the hash {}", entry(1), entry(3)),
         "undistinct" => format!("the score {} is not among the distinct scores", score(0)),
         "distinct" => format!("the distinct scores have {}, which nobody has", score(1)),
+        "hides" => format!("it is hidden by {second}, and not by {third}"),
+        "hides_number" => {
+            let [head, journal] = [first, second].map(|number| match number {
+                "" => "none",
+                number => number,
+            });
+            format!("the number of its last hide is {head}, and in the journal {journal}")
+        }
+        "hidden_score" => format!(
+            "the scores that only hidden members have are wrong about {}",
+            score(0)
+        ),
         "hidden_total" => "the list of hidden members has another sum than its entries".to_owned(),
         "hidden" if first.is_empty() => "the list of hidden members has lost entries".to_owned(),
         "hidden" => "the list of hidden members is not as its hide says".to_owned(),

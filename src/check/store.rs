@@ -1,6 +1,7 @@
 //! The steps of `standings check`. Each compares and repairs in one script, so it can run next to the service
 //! (`scripts/lib/check.lua`).
 
+mod hides;
 mod total;
 
 use std::collections::HashSet;
@@ -28,6 +29,7 @@ use crate::redis::node::Node;
 use crate::redis::script::{self, Script};
 use crate::redis::{StoreError, keys};
 
+pub use self::hides::check_hides;
 pub use self::total::{Total, check_total, whole_of};
 
 /// Standings with up to this many entries, over all of their keys, are checked in one call: some milliseconds of Redis.

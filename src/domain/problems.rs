@@ -368,8 +368,8 @@ problems! {
         "Send the request again after the seconds in the `Retry-After` header. With the same id an event counts once.",
         "the store did not answer in time; try again";
     STORE_FULL = SERVICE_UNAVAILABLE, "store-full", "The store is full",
-        "Redis refuses writes, because its memory is full or it can't write to its disk; `detail` says which. Reads still work.",
-        "Send the event again with the same id when there is room, and it counts once. If the memory is full, the operator can delete boards or give Redis more memory.",
+        "Redis refuses writes: its memory is full, it can't write to its disk, too few replicas follow it, or it is a replica itself; `detail` says which. Reads still work.",
+        "Send the event again with the same id when Redis takes writes again, and it counts once. If the memory is full, the operator can delete boards or give Redis more memory.",
         "Redis has no memory left";
     DEAD_LETTER_NOT_FOUND = NOT_FOUND, "dead-letter-not-found", "The dead letter does not exist",
         "The board has no dead letter with this id: it was replayed or deleted, it is older than seven days, or the board has since moved to another number of shards, which changes the ids of its dead letters.",

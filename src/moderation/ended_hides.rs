@@ -1,8 +1,9 @@
-//! The job that ends hides and standing orders at their `until`.
+//! The job that ends hides and standing orders at their `until`, and then forgets the members that were brought back.
 
 use std::sync::Arc;
 
 use super::orders;
+use crate::core::hide::erasures::{ALL_HIDES, Revised};
 use crate::core::hide::store::hidden::{self, WALK_BEGINS};
 use crate::core::hide::store::hide_ends::{self, HideEnd};
 use crate::core::jobs::faults::Subject;
@@ -10,6 +11,7 @@ use crate::core::jobs::{Job, JobKind, Progress};
 use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
+use crate::periods::revisions::work::revise;
 
 /// How many hides one step checks.
 const STEP_HIDES_MAX: usize = 500;
@@ -36,6 +38,17 @@ pub enum Walk {
     },
     /// Over the hidden members, up to this one; `None`: before the first.
     Hidden(Option<MemberId>),
+    /// Over the journals, shard by shard.
+    Journals {
+        /// The board; the progress is only valid for its shards.
+        live: Arc<LiveBoard>,
+        /// Which lines are in all results.
+        revised: Revised,
+        /// The current shard.
+        shard: usize,
+        /// The last line of that shard that was looked at.
+        after: u64,
+    },
 }
 
 impl Job for EndedHides {
@@ -66,6 +79,12 @@ impl Job for EndedHides {
                 ended.await.map(Some)
             }
             Walk::Hidden(after) => end_some_hides(engine, end, after.as_ref()).await,
+            Walk::Journals {
+                live,
+                revised,
+                shard,
+                after,
+            } => prune_some(engine, end, live, revised, (*shard, *after)).await,
         };
         match next {
             Ok(Some(next)) => {
@@ -124,5 +143,44 @@ async fn end_some_hides(
             engine.unhide(&end.board, &member, Some(until)).await?;
         }
     }
-    Ok(found.next.map(|next| Walk::Hidden(Some(next))))
+    match found.next {
+        Some(next) => Ok(Some(Walk::Hidden(Some(next)))),
+        None if end.is_end_of_day() => walk_journals(engine, &end.board).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Begins the scan over the journals of a board.
+async fn walk_journals(engine: &Engine, id: &BoardId) -> Result<Walk, Error> {
+    Ok(Walk::Journals {
+        revised: revise(engine, id).await?,
+        live: engine.live_board(id).await?,
+        shard: 0,
+        after: 0,
+    })
+}
+
+/// Forgets some members that were brought back. Returns where the scan continues; `None` at its end.
+async fn prune_some(
+    engine: &Engine,
+    end: &HideEnd,
+    live: &Arc<LiveBoard>,
+    revised: &Revised,
+    (shard, after): (usize, u64),
+) -> Result<Option<Walk>, Error> {
+    let Some(of_shard) = live.shards.get(shard) else {
+        return Ok(None);
+    };
+    let of_shard = &of_shard.shard;
+    let up_to = revised.up_to(of_shard.tag()).unwrap_or(ALL_HIDES);
+    let pruned = hidden::prune_journal(&engine.store, of_shard, after, up_to).await;
+    let Some(next) = engine.unless_again(&end.board, pruned).await? else {
+        return walk_journals(engine, &end.board).await.map(Some);
+    };
+    Ok(Some(Walk::Journals {
+        live: Arc::clone(live),
+        revised: revised.clone(),
+        shard: shard + usize::from(next.is_none()),
+        after: next.unwrap_or_default(),
+    }))
 }

@@ -43,8 +43,8 @@ impl From<Error> for Failure {
             let reason = "its memory is full: it has all that maxmemory allows";
             return StoreError::Full(reason.into()).into();
         }
-        if details.starts_with("MISCONF ") {
-            return StoreError::Full(format!("it can't write to its disk ({details})")).into();
+        if let Some(reason) = why_no_writes(details) {
+            return StoreError::Full(format!("{reason} ({details})")).into();
         }
         if let Some(reason) = why_unusable(details) {
             return StoreError::Unusable(format!("{reason} ({details})")).into();
@@ -76,6 +76,18 @@ pub(crate) fn says_unknown_script(error: &Error) -> bool {
 fn says_moving(details: &str) -> bool {
     let refusals = ["ASK ", "TRYAGAIN"];
     refusals.iter().any(|refusal| details.starts_with(refusal)) || details.contains("non local key")
+}
+
+/// Why a server takes no writes for a while, if the reply says so.
+fn why_no_writes(details: &str) -> Option<&'static str> {
+    const BEGINNINGS: [(&str, &str); 3] = [
+        ("MISCONF ", "it can't write to its disk"),
+        ("NOREPLICAS ", "too few of its replicas follow it"),
+        ("READONLY ", "it is a replica"),
+    ];
+    let mut begins = BEGINNINGS.iter();
+    let found = begins.find(|(beginning, _)| details.starts_with(beginning));
+    found.map(|(_, reason)| *reason)
 }
 
 /// Why a server can't be used as it is set up, if the reply says so.
@@ -146,7 +158,6 @@ mod tests {
             "CLUSTERDOWN The cluster is down",
             "LOADING Redis is loading the dataset in memory",
             "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-            "READONLY You can't write against a read only replica.",
             "ERR Script attempted to execute a command while the cluster is down script: 0123, on @user_script:9.",
         ] {
             let found = failure_of(unavailable);
@@ -165,6 +176,8 @@ mod tests {
             "OOM command not allowed when used memory > 'maxmemory'.",
             "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
             "MISCONF Errors writing to the AOF file: No space left on device",
+            "NOREPLICAS Not enough good replicas to write.",
+            "READONLY You can't write against a read only replica.",
         ] {
             let found = failure_of(full);
             assert!(

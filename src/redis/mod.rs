@@ -94,7 +94,8 @@ pub enum StoreError {
     /// write may or may not have been carried out; sending it again with the same event id is safe.
     #[error("redis is not available: {0}")]
     Unavailable(String),
-    /// Redis refuses writes, since its memory or its disk is full. The call has done nothing; reads still work.
+    /// Redis refuses writes: its memory or its disk is full, too few replicas follow it, or it is a replica itself. The call
+    /// has done nothing; reads still work.
     #[error("redis refuses to write: {0}")]
     Full(String),
     /// Redis can't be used as it is set up: the password, the database, the release, a permission. Waiting does not help.

@@ -3,8 +3,9 @@
 //! `#!lua` must be the first bytes: it makes a cluster refuse a script that accesses a key of another slot, and makes Redis
 //! refuse the whole script, rather than fail half-way, if it can't write (out of memory, disk full, a replica).
 //! `flags=no-writes` is for scripts that only read. `flags=allow-oom` is for scripts that are needed to free memory and add
-//! a few bytes at most, and for those that count voters and immediately free what they add. `allow-cross-slot-keys` is for
-//! the one script that works on all slots.
+//! a few bytes at most, for those that count voters and immediately free what they add, and for the one that lists hidden
+//! members, without which nothing of a board could be read. `allow-cross-slot-keys` is for the one script that works on all
+//! slots.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;
@@ -279,7 +280,7 @@ scripts! {
         /// Brings a derived standing one step closer to complete.
         ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "hidden", "follow"];
         /// Reads pages, members, subsets and amounts.
-        READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "visible"] with [queries];
+        READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "left_out", "visible"] with [queries];
         /// Counts distinct voters.
         VOTERS = "voters", "#!lua flags=allow-oom", [];
         /// Merges the voters of a shard.
@@ -305,7 +306,9 @@ scripts! {
         /// Reads which members were erased.
         ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "changed", "hides", "erasures"];
         /// Updates the hidden list of a standing from the hides.
-        HIDDEN_LIST = "hidden_list", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hidden", "follow"];
+        HIDDEN_LIST = "hidden_list", "#!lua flags=allow-oom", ["slot", "keys", "capture", "changed", "standing", "hidden", "follow"];
+        /// Forgets members that were brought back.
+        PRUNE_JOURNAL = "prune_journal", "#!lua flags=allow-oom", ["slot", "keys"];
         /// Finds more members for a short list.
         WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "standing", "hidden", "follow"];
         /// Finds the ids between which a member of another shard would be.
@@ -448,6 +451,10 @@ scripts! {
         CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
         /// Checks and repairs the keys of a standing.
         MEND = "check", "#!lua", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
+        /// Checks whether the keys that say who is hidden agree.
+        CHECK_HIDES = "check_hides", "#!lua flags=no-writes", ["slot", "process", "cursor", "keys", "capture", "changed", "standing", "derived", "hides", "hidden", "check"] with [bounds];
+        /// Checks these keys, and hides whoever is hidden by one of them.
+        MEND_HIDES = "check_hides", "#!lua", ["slot", "process", "cursor", "keys", "capture", "changed", "standing", "derived", "hides", "hidden", "check"] with [bounds];
         /// Checks whether the state of a derived series is readable.
         CHECK_STATE = "check_state", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
         /// Checks and repairs the state of a derived series.
@@ -673,7 +680,12 @@ mod tests {
         ),
         (
             "a list that reads wait for, and who is hidden where nobody is seen",
-            &["hidden_list", "keep_hides", "end_kept_hides"],
+            &[
+                "hidden_list",
+                "keep_hides",
+                "end_kept_hides",
+                "prune_journal",
+            ],
         ),
     ];
 

@@ -92,7 +92,7 @@ impl MemberView {
     async fn edges(&self, attempt: &Attempt<'_>, page: &Arc<Page>) -> Result<Option<Edges>, Error> {
         let counted = match attempt.reader.visibility() {
             Visibility::Visible => Arc::clone(page),
-            Visibility::All | Visibility::HiddenUpTo(_) => {
+            Visibility::All | Visibility::HiddenUpTo(_) | Visibility::LeavingOut => {
                 let engine = attempt.reader.engine;
                 let reader = Reader::new(engine, attempt.live, Freshness::Current);
                 attempt.cohort(&reader).await?

@@ -301,7 +301,7 @@ async fn read_once<V: View>(
             let hidden = hidden_of(engine, &request.board, &members);
             hidden.boxed().await?
         }
-        Visibility::Visible | Visibility::HiddenUpTo(_) => HashSet::new(),
+        Visibility::Visible | Visibility::HiddenUpTo(_) | Visibility::LeavingOut => HashSet::new(),
     };
     Ok(Box::new(FoundIn {
         live,

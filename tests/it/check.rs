@@ -339,6 +339,7 @@ async fn every_contradiction_is_found_named_and_mended() {
                 // Distinct scores and totals.
                 "1 same: ZREM SCORES -50 => undistinct",
                 "1 same: ZADD SCORES -77 -77 => distinct",
+                "1 same: ZADD SCORES -999 -50 => distinct, undistinct",
                 "1 same: DEL SCORES; SET st:{b}:G:s:day:2026-11-21:scores x => type",
             ],
         ),
@@ -552,12 +553,23 @@ async fn a_list_of_hidden_members_that_contradicts_their_hides_is_found_and_made
         let hidden = run(&world, &["ZRANGE", list, "0", "0"]).await;
         let visible = run(&world, &["ZRANGE", standing, "0", "0"]).await;
         let [hidden, visible] = [hidden.list()[0].bytes(), visible.list()[0].bytes()];
-        for damage in [
-            &[b"ZADD", list.as_bytes(), b"999", hidden][..],
+        let [scores, state] = ["scores", "state"].map(|part| format!("{standing}:hidden-{part}"));
+        // Of the hidden members' scores, 40 and 10, somebody else has 40.
+        let of_scores: [&[&[u8]]; 4] = [
+            &[b"ZADD", scores.as_bytes(), b"999", b"-10"],
+            &[b"ZADD", scores.as_bytes(), b"-77", b"-77"],
+            &[b"DEL", scores.as_bytes()],
+            &[b"HINCRBY", state.as_bytes(), b"low", b"1"],
+        ];
+        let of_list: [&[&[u8]]; 4] = [
+            &[b"ZADD", list.as_bytes(), b"999", hidden],
             &[b"ZREM", list.as_bytes(), hidden],
             &[b"ZADD", list.as_bytes(), b"-50", visible],
             &[b"DEL", list.as_bytes()],
-        ] {
+        ];
+        let is_dense = definition.get("ranking").is_some();
+        let of_scores = of_scores.into_iter().filter(|_| is_dense);
+        for damage in of_list.into_iter().chain(of_scores) {
             world.redis.run(damage).await;
             let report = check(&world, false).await;
             let found = kinds(&report.findings);

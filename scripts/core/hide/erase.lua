@@ -49,7 +49,7 @@ if line and tonumber(line) > (args.revised or 0) then return {'BEHIND'} end
 if not head[3] then begin_erasures(HEAD, REGISTRY, key) end
 
 local hide = redis.call('HGET', hides.lines, member)
-if hide then set_hide(hides, member, nil) end
+set_hide(hides, member, nil)
 write_line(hides, member, true)
 
 -- Each erasure is later than the one before it, even if the clock is not.

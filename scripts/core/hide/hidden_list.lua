@@ -1,10 +1,12 @@
 -- hidden_list.lua: brings the hidden list of a standing a bounded step closer to the journal of hides (lib/hidden.lua).
 --
--- A list that is missing, or needs lines that the journal has forgotten, is built from scratch. The caller repeats the call
--- until the reply is DONE. Several callers may do so at once.
+-- A list that is missing, or needs lines that the journal has forgotten, is built from scratch: first from the set of hidden
+-- members and those that are being erased, and then from all lines of the journal. So the loss of one of these keys shows
+-- nobody. During the first part the list has the number -1, and its state the field `after`: the last member of the set that
+-- was looked at. The caller repeats the call until the reply is DONE. Several callers may do so at once.
 --
 -- KEYS[1]  board, or head of the shard; KEYS[2] registry; KEYS[3…] the standing (`layout.width` keys)
--- ARGV[1]  MessagePack of a map: version, layout (as in apply.lua); lines: how many lines of the journal one call follows
+-- ARGV[1]  MessagePack of a map: version, layout (as in apply.lua); lines: how many members or lines one call looks at
 --
 -- Reply: {'STALE'} | {'MORE'} | {'DONE', the number of the hide up to which the list follows, text, 1 if the list is
 --   truncated and has used up half of its spare (widen_list.lua), otherwise 0}
@@ -33,19 +35,47 @@ local function done()
 end
 
 if is_list_current(standing) then return done() end
-if not is_list_whole(hidden) or hidden.number < tonumber(head[3] or 0) then begin_list(standing, 0) end
+local is_forgotten = hidden.number and hidden.number >= 0 and hidden.number < tonumber(head[3] or 0)
+if is_forgotten or not is_list_whole(hidden) or hidden.number > hides.number then
+  begin_list(standing, -1)
+  call('HDEL', hidden.state, 'after')
+end
 
-local lines = call('ZRANGE', hides.journal, '(' .. number_text(hidden.number), '+inf', 'BYSCORE', 'LIMIT', 0, args.lines,
-  'WITHSCORES')
-for index = 1, #lines, 2 do ids[#ids + 1] = lines[index] end
+-- The members that this call looks at: first those of the set.
+local is_added, lines = {}, {}
+local function add(id)
+  if not is_added[id] then is_added[id], ids[#ids + 1] = true, id end
+end
+
+if hidden.number < 0 then
+  local after = call('HGET', hidden.state, 'after')
+  local part = call('ZRANGE', hides.hidden, after and '(' .. after or '-', '+', 'BYLEX', 'LIMIT', 0, args.lines)
+  for _, id in ipairs(part) do add(id) end
+  if #part == args.lines then
+    call('HSET', hidden.state, 'after', part[#part])
+  else
+    for _, id in ipairs(call('HRANDFIELD', beside_registry(REGISTRY, KIND_ERASING), args.lines)) do
+      hides.marks[id] = 1
+      add(id)
+    end
+    hidden.number = 0
+  end
+end
+local count = hidden.number < 0 and 0 or math.max(1, args.lines - #ids)
+if count > 0 then
+  lines = call('ZRANGE', hides.journal, '(' .. number_text(hidden.number), '+inf', 'BYSCORE', 'LIMIT', 0, count, 'WITHSCORES')
+  for index = 1, #lines, 2 do add(lines[index]) end
+end
+
 if #ids > 0 then
+  load_marks(ids)
   local scores, times = fetch(standing, ids)
   local gone, added, added_scores, touched = {}, {}, {}, {}
-  for m = 1, #ids do
+  for m, id in ipairs(ids) do
     local score = scores[m]
     if score then
       touched[score] = true
-      if is_hide(tonumber(lines[2 * m])) then
+      if is_hide(hides.marks[id]) then
         added[#added + 1], added_scores[#added_scores + 1] = zmember(standing, m, times[m]), score
       else
         gone[#gone + 1] = zmember(standing, m, times[m])
@@ -54,8 +84,8 @@ if #ids > 0 then
   end
   change_list(standing, gone, added, added_scores, touched)
 end
-local is_done = #ids < args.lines
-hidden.number = is_done and hides.number or tonumber(lines[#lines])
+local is_done = #lines < 2 * count
+if is_done then hidden.number = hides.number elseif #lines > 0 then hidden.number = tonumber(lines[#lines]) end
 store_list(standing)
 if is_done then return done() end
 return {'MORE'}

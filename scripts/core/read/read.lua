@@ -14,6 +14,8 @@
 --   erasing     absent, or the index of the key of erasing members: if a standing shows hidden members, too, or ends
 --   followed    a number of a hide: hidden lists that have followed the hides up to it are new enough. Absent: they have to
 --               be up to date
+--   left_out_max, registry   absent unless hidden lists can't be stored: then the script makes those that are behind itself
+--               (lib/left_out.lua) if no more than `left_out_max` members of the shard are hidden
 --   queries     list of
 --     {PAGE, index in `standings`, offset, count, member (id, or false)}               a page
 --     {BETWEEN, index in `standings`, first, last (scores, or false), offset, count, member (id, or false)}
@@ -88,8 +90,12 @@ if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'
 load_visible()
 if head[2] then
   load_hides()
-  open_hides(head[2], nil, args.followed)
+  local enough = args.followed
+  -- Until a list is built from scratch, it may have entries of members that were brought back and forgotten.
+  if enough then enough = math.max(enough, tonumber(call('HGET', KEYS[1], 'hides_from') or 0)) end
+  open_hides(head[2], args.registry, enough)
 end
+local left_out = hides and args.left_out_max and ids_of_hidden(args.registry, args.left_out_max)
 
 -- Opens the standings. `is_missing` marks a derived standing that is not complete, `is_behind` one whose hidden list is
 -- behind, `is_too_short` one whose list is too short without the hidden members.
@@ -103,6 +109,10 @@ for index, described in ipairs(args.standings) do
   end
   if hides and shows_hidden ~= 1 then
     standing.is_behind = not is_list_current(standing)
+    if standing.is_behind and left_out then
+      leave_out(standing, left_out)
+      standing.is_behind = false
+    end
     standing.is_too_short = is_short(standing)
   end
   standing.start, standing.ranking = start, ranking or args.ranking

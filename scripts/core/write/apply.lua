@@ -259,12 +259,9 @@ if turnouts then
 end
 if notes_keys then call('SCARD', REGISTRY) end
 if hides then
-  local of_shard = hides_of(BOARD, REGISTRY)
-  call('ZCARD', of_shard.journal)
-  if next(erasures) then
-    call('HLEN', of_shard.lines)
-    call('ZCARD', of_shard.hidden)
-  end
+  call('ZCARD', hides.journal)
+  call('ZCARD', hides.hidden)
+  if next(erasures) then call('HLEN', hides_of(BOARD, REGISTRY).lines) end
 end
 if quotas then call('SCARD', keys[quotas.registry]) end
 -- While the board moves, changes are noted (lib/capture.lua).

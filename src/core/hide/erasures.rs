@@ -20,7 +20,7 @@ use crate::domain::shard::Shard;
 use crate::runtime::join::try_join_all;
 
 /// Greater than the number of any hide.
-const ALL_HIDES: u64 = 1 << 53;
+pub(crate) const ALL_HIDES: u64 = 1 << 53;
 
 /// Which hides are in all results of a board: up to which number, by the tags of the shards; all hides of a missing shard.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

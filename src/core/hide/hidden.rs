@@ -73,7 +73,11 @@ impl Listing {
             let followed = hidden::follow(&self.store, &self.shard, standing).await?;
             let Some(followed) = followed else { continue };
             if followed.is_narrow {
-                hidden::mark_narrow(&self.store, &self.shard, standing).await?;
+                match hidden::mark_narrow(&self.store, &self.shard, standing).await {
+                    // Then a read that finds too few members widens the list itself.
+                    Err(StoreError::Full(_)) => {}
+                    marked => marked?,
+                }
             }
             return Ok(followed);
         }

@@ -106,6 +106,7 @@ impl Engine {
     ) -> Result<Option<Hide>, Error> {
         self.with_board(id, async |live| {
             let (board, (told, _)) = (&live.board, shards_told(&live.board, member));
+            hide_ends::note_day(&self.store, id, self.clock.now()).await?;
             (self.hooks.begin_moderation)(self, board, &told[REFERENCE]).await?;
             let set = async |shard| Ok(hidden::unhide(&self.store, shard, member, ends).await?);
             let before = settle(&told, set, Option::is_none).await?;

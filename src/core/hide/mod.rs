@@ -16,7 +16,12 @@
 //!
 //! - A board on which nobody was ever hidden pays nothing: the head has no `hides`, and no script looks further.
 //! - A read needs only the hides made before it, so it is repeated at most once for each of its standings. If Redis takes
-//!   no writes, the read fails rather than show the member. A replica whose list is outdated is not used.
+//!   no writes, the read leaves out up to `LEFT_OUT_MAX` members by itself (`scripts/lib/left_out.lua`), and fails rather than
+//!   show more. A replica whose list is outdated is not used.
+//! - Lists follow from the set of hidden members and the journal, and either alone keeps a member out of sight. `standings
+//!   check` compares them with the hides. In doubt a member is hidden.
+//! - After a day members that were brought back are removed from the journal (`prune_journal.lua`), once results were revised.
+//!   Lists that have not followed their lines are built from scratch.
 //! - The hidden list follows from the journal and the entries, so it is never copied; `flush` keeps it current.
 //! - With `keep_top`, the sorted set has a spare for hidden members. The state of a hidden list says how many entries are
 //!   certainly the best. Once half of the spare is used up, a job walks over all members to find more (`widen_list.lua`). A

@@ -40,7 +40,7 @@
 //! | `hidden-lists` | `core/hide/hidden.rs` | finds more members for lists that `keep_top` keeps short | 1 s |
 //! | `erasures` | `core/hide/erasures.rs` | removes the remaining data of erased members | 1 s |
 //! | `reservations` | `core/write/left_behind.rs` | settles reservations that are left behind | 1 s |
-//! | `hides` | `moderation/ended_hides.rs` | ends hides and standing orders at their `until` | 1 s |
+//! | `hides` | `moderation/ended_hides.rs` | ends hides and standing orders at their `until`; forgets members that were brought back | 1 s |
 //! | `tasks` | `moderation/tasks/job.rs` | lease: carries out on all boards what was ordered | 1 s |
 //! | `closings` | `periods/closings/work.rs` | makes periods final whose wait is over | 1 s |
 //! | `revisions` | `periods/revisions/work.rs` | revises results after members were hidden or brought back | 1 s |

@@ -327,7 +327,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the answer unchanged, unless a hidden list was outdated: then this updates the list and asks again. Later
-    /// hides don't matter to this query, so it is asked once for each of its standings.
+    /// hides don't matter to this query, so it is asked once for each of its standings. If Redis refuses to store the list,
+    /// the read leaves out the hidden members by itself, unless they are too many.
     async fn without_hidden(
         &self,
         shard: &LiveShard,
@@ -336,7 +337,16 @@ impl<'a> Reader<'a> {
     ) -> Result<Read, Error> {
         let mut known_to = None;
         while let Answer::Unlisted(standing) = answer.value.answer {
-            let followed = shard.follow_hides(standing).await?;
+            let followed = match shard.follow_hides(standing).await {
+                Err(refused @ StoreError::Full(_)) => {
+                    let answer = self.ask_alone(shard, query, Visibility::LeavingOut).await?;
+                    return match answer.value.answer {
+                        Answer::Unlisted(_) => Err(refused.into()),
+                        _ => Ok(answer),
+                    };
+                }
+                followed => followed?,
+            };
             let number = *known_to.get_or_insert(followed.number);
             let visibility = Visibility::HiddenUpTo(number);
             answer = self.ask_alone(shard, query, visibility).await?;

@@ -448,7 +448,9 @@ async fn a_hide_that_outlives_an_erasure_ends_at_its_end() {
         }
         let seen = json!([2, [[1, "bob", 2], [2, "ann", 1]]]);
         assert_eq!(page(client, "all").await, seen);
-        // Its end is noted no longer.
+        // When the day is over, nothing is noted any more.
+        world.set_time("2026-11-22T00:00:00Z");
+        engine.run(&EndedHides).await.unwrap();
         let left = world.redis.run(&[b"ZCARD", b"st:{boards}:hides-end"]).await;
         assert_eq!(left, Reply::Integer(0));
     }

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::join_all;
 use parking_lot::Mutex;
-use reqwest::Method;
 use serde_json::{Value, json};
 use standings::check;
 use standings::core::Engine;
@@ -181,28 +180,6 @@ async fn a_board_on_which_nobody_was_ever_hidden_has_nothing_more() {
     }
     let keys = world.redis.keys("st:{b*").await;
     assert!(!keys.iter().any(|key| key.contains("hid")), "{keys:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn where_nothing_can_be_written_a_read_fails_rather_than_show_a_hidden_member() {
-    let world = World::start(NOW).await;
-    world
-        .client()
-        .define("b", json!({"windows": ["all"]}))
-        .await;
-    fill(world.client(), "b", 5).await;
-    let page = "/v1/boards/b/standings/all";
-    set_hidden(world.engine(), "b", "m0", true).await;
-    world.redis.on_each("CONFIG SET maxmemory 1").await;
-    let once = world.client().builder(Method::GET, page);
-    let refused = Client::send(once).await;
-    refused.expect_problem(503, "store-full");
-    world.redis.on_each("CONFIG SET maxmemory 0").await;
-    let shown = world.client().get(page).await.expect(200);
-    assert_eq!(shown["entries"][0]["member"], "m1");
-    // Now it is known who is hidden: reads need to write no more.
-    world.redis.on_each("CONFIG SET maxmemory 1").await;
-    assert_eq!(world.client().get(page).await.expect(200), shown);
 }
 
 /// The members of a list that shows the best five are right, their ranks and their number too.

@@ -672,6 +672,9 @@ async fn a_hide_ends_by_itself_and_a_longer_one_does_not() {
     world.set_time("2026-11-21T12:10:32Z");
     assert_eq!(run().await, ["dan"]);
     client.delete("/v1/boards/b").await.expect(204);
+    // When the day is over, nothing is noted any more.
+    world.set_time("2026-11-22T00:00:00Z");
+    world.engine().run(&EndedHides).await.unwrap();
     let left = world.redis.run(&[b"ZCARD", b"st:{boards}:hides-end"]).await;
     assert_eq!(left, Reply::Integer(0));
 }

@@ -2,6 +2,7 @@
 
 mod erasures;
 mod final_lines;
+mod guards;
 mod hidden;
 mod hides;
 mod reads;

@@ -169,6 +169,7 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
         // What checks also mends, in another form of the same script.
         let checks = [
             &script::CHECK,
+            &script::CHECK_HIDES,
             &script::CHECK_STATE,
             &script::CHECK_QUEUE,
             &script::CHECK_SUMS,
@@ -189,11 +190,10 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
-            | "export_voters" | "union" | "erase" | "forget" | "note_task" | "end_orders"
-            | "begin_forgetting" | "forget_order" | "end_line" | "staleness" | "webhook"
-            | "give_back" | "clear_queue" | "unlist_queue" | "discard" | "format" => {
-                "#!lua flags=allow-oom"
-            }
+            | "export_voters" | "union" | "erase" | "forget" | "hidden_list" | "prune_journal"
+            | "note_task" | "end_orders" | "begin_forgetting" | "forget_order" | "end_line"
+            | "staleness" | "webhook" | "give_back" | "clear_queue" | "unlist_queue"
+            | "discard" | "format" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);

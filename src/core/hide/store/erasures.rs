@@ -234,6 +234,12 @@ pub(crate) async fn erased_name(store: &Store, member: &MemberId) -> Result<Stri
     Ok(sha1_hash(&format!("{key}{member}")))
 }
 
+/// Creates the key of these hashes, so that the first erasure also works while Redis takes no more data.
+pub async fn create_hash_key(store: &Store) -> Result<(), StoreError> {
+    store.note_format().await?;
+    hash_key(store).await.map(drop)
+}
+
 /// The key of the hashes under which erasures are kept, the same for all boards.
 pub(crate) async fn hash_key(store: &Store) -> Result<String, StoreError> {
     random::need_secret::<KEY_BYTES>(store, keys::ERASURE_KEY).await

@@ -23,6 +23,8 @@ const HIDE_ID_BYTES: usize = 16;
 const LINES_MAX: u32 = 300;
 /// How many members a call that widens a list looks at: about a millisecond of Redis.
 const WIDENED_MAX: u32 = 300;
+/// How many lines a call that prunes a journal looks at: about a millisecond of Redis.
+const PRUNED_MAX: u32 = 300;
 
 /// The most hides in one call of [`keep_hides`].
 pub const KEPT_MAX: usize = 300;
@@ -199,6 +201,23 @@ pub async fn follow(
         .field("layout", LayoutArgs::new(shard))
         .field("lines", LINES_MAX);
     Ok(followed.derive::<Found<Followed>>().await?.into())
+}
+
+/// Forgets members of this shard that were brought back, in a bounded step over the lines of the journal after `after`, up to
+/// `up_to`. Returns after which line the walk continues; `None` at its end.
+pub async fn prune_journal(
+    store: &Store,
+    shard: &Shard,
+    after: u64,
+    up_to: u64,
+) -> Result<Option<u64>, StoreError> {
+    let pruned = store
+        .call_version(&script::PRUNE_JOURNAL, shard)
+        .field("after", after)
+        .field("up_to", up_to)
+        .field("count", PRUNED_MAX);
+    let Done::Ok(next) = pruned.write::<Done<Option<u64>>>().await?;
+    Ok(next)
 }
 
 /// Takes a bounded step to find more members for a short list with many hidden members. Returns whether it has enough.

@@ -12,7 +12,11 @@ const CALL_ENDS_MAX: u32 = 100;
 /// Hides of a board that end within this many milliseconds are ended together, when the last of them ends.
 const TOGETHER_MS: i64 = 2_000;
 
-/// An instant at which hides of a board end.
+/// The longest that a call may be in flight, in milliseconds; in fact none takes so long.
+const UNDER_WAY_MS: i64 = 600_000;
+const DAY_MS: i64 = 86_400_000;
+
+/// An instant at which hides of a board end. At the end of a day members that were brought back are forgotten, too.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct HideEnd {
     /// When, in milliseconds since the epoch.
@@ -24,11 +28,20 @@ pub struct HideEnd {
 impl HideEnd {
     /// The end at which a hide with this `until` is ended.
     fn of(board: &BoardId, until: Timestamp) -> Self {
-        let together = until.ms().div_euclid(TOGETHER_MS) + 1;
+        Self::after(board, until.ms(), TOGETHER_MS)
+    }
+
+    /// The first multiple of so many milliseconds after an instant.
+    fn after(board: &BoardId, ms: i64, multiple_ms: i64) -> Self {
         Self {
-            at_ms: together * TOGETHER_MS,
+            at_ms: (ms.div_euclid(multiple_ms) + 1) * multiple_ms,
             board: board.clone(),
         }
+    }
+
+    /// Whether a day ends then, in UTC.
+    pub fn is_end_of_day(&self) -> bool {
+        self.at_ms.rem_euclid(DAY_MS) == 0
     }
 }
 
@@ -41,7 +54,17 @@ fields_as_text! {
 
 /// Notes that hides of a board end at that instant; see [`reached`].
 pub async fn note(store: &Store, id: &BoardId, until: Timestamp) -> Result<(), StoreError> {
-    let end = HideEnd::of(id, until);
+    note_end(store, id, &HideEnd::of(id, until)).await
+}
+
+/// Notes that members of a board are brought back now, so that they are forgotten when the day has ended.
+pub async fn note_day(store: &Store, id: &BoardId, now: Timestamp) -> Result<(), StoreError> {
+    // The calls that bring them back may still be in flight.
+    let end = HideEnd::after(id, now.ms() + UNDER_WAY_MS, DAY_MS);
+    note_end(store, id, &end).await
+}
+
+async fn note_end(store: &Store, id: &BoardId, end: &HideEnd) -> Result<(), StoreError> {
     let noted = store
         .call(&script::NOTE_END, id.as_str())
         .key(keys::HIDES_END)
@@ -75,5 +98,10 @@ mod tests {
             assert_eq!(end.at_ms, at_ms);
             assert_eq!(end.to_string().parse(), Ok(end));
         }
+        for (now_ms, at_ms) in [(0, DAY_MS), (DAY_MS - UNDER_WAY_MS, 2 * DAY_MS)] {
+            let end = HideEnd::after(&board, now_ms + UNDER_WAY_MS, DAY_MS);
+            assert_eq!((end.at_ms, end.is_end_of_day()), (at_ms, true));
+        }
+        assert!(!HideEnd::of(&board, Timestamp::from_ms_clamped(DAY_MS)).is_end_of_day());
     }
 }

@@ -11,7 +11,7 @@ use crate::redis::dispatch::{Freshness, Store};
 use crate::redis::kinds::Kind;
 use crate::redis::{Dated, StoreError, keys, script};
 
-use self::query::{Encoder, QueryArgs};
+use self::query::{Encoder, LEFT_OUT_MAX, QueryArgs};
 
 pub use self::answer::{Answer, ShardAnswer};
 pub use self::entries::{
@@ -35,8 +35,10 @@ pub async fn read(
     });
     let followed = match visibility {
         Visibility::HiddenUpTo(number) => Some(number),
-        Visibility::Visible | Visibility::All => None,
+        Visibility::Visible | Visibility::LeavingOut | Visibility::All => None,
     };
+    let leaves_out = visibility == Visibility::LeavingOut;
+    let registry = leaves_out.then(|| keys::registry(shard.tag(), shard.generation));
     let (mut keys, args) = store
         .call(&script::READ, shard.tag())
         .with_keys(std::mem::take(&mut encoder.keys))
@@ -45,6 +47,8 @@ pub async fn read(
         .field("ranking", ranking_name(shard.definition.ranking))
         .field("standings", &encoder.standings)
         .field("followed", followed)
+        .field("left_out_max", leaves_out.then_some(LEFT_OUT_MAX))
+        .field("registry", registry)
         .field("erasing", erasing)
         .field(
             "queries",

@@ -186,6 +186,9 @@ impl Query {
     }
 }
 
+/// How many hidden members of a shard a read leaves out without a stored list: some milliseconds of Redis.
+pub(super) const LEFT_OUT_MAX: u32 = 1_000;
+
 /// Whose entries a read shows.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Visibility {
@@ -194,6 +197,9 @@ pub enum Visibility {
     Visible,
     /// All but those of members hidden up to the journal line with this number, or a later one.
     HiddenUpTo(u64),
+    /// Those of members that are not hidden, though Redis refuses to store a hidden list: if at most
+    /// `LEFT_OUT_MAX` members of the shard are hidden, the read leaves them out by itself.
+    LeavingOut,
     /// Those of all members.
     All,
 }
