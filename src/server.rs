@@ -123,10 +123,10 @@ async fn serve_on(
     let address = address_of(args, embedded)?;
     let max_staleness = Duration::from_millis(args.max_staleness_ms.into());
     let store = connect(&address, args)?.with_max_staleness(max_staleness);
-    let part = if args.background {
-        Part::Both
-    } else {
-        Part::Serving
+    let part = match (args.background, args.apply_queues) {
+        (true, true) => Part::Both,
+        (true, false) => Part::WithoutQueues,
+        (false, _) => Part::Serving,
     };
     let (engine, mut loops) = begin(store, args, part).await?;
     if args.background {

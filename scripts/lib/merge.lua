@@ -5,9 +5,10 @@
 local function merge(layout, update, score, time, amount, at)
   if update == 'sum' then return score + amount, latest(layout, time, at) end
   local better
-  if update == 'greatest' or update == 'last_greatest' then
+  if update == 'greatest' then
     better = amount > score
   else
+    -- Of two that are the last, the one that ranks higher.
     better = amount < score
   end
   if update == 'greatest' or update == 'least' then

@@ -176,7 +176,8 @@ const PROBLEMS: [(&str, &str); 6] = [
     ("500", "`internal`"),
     (
         "503",
-        "`store-unavailable`, `store-full`, `overloaded`, with `Retry-After`",
+        "`store-unavailable`, `store-full`, `overloaded`, `answer-timeout`, `board-changing`, `contention`, `standing-pending`, \
+         with `Retry-After`",
     ),
 ];
 /// The problems of every operation that has a body.

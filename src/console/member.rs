@@ -179,8 +179,9 @@ pub(super) async fn erase(viewer: Viewer, Path(board): Path<String>, form: Form)
 
 /// Sets the tier of the member from the next period on.
 pub(super) async fn order_tier(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
-    let order = json!({"tier": form.required("tier")?});
     let member = form.field("member");
+    let order = json!({"tier": form.required("tier")?});
+    form.confirm(member)?;
     let ordered_at = ["boards", &board, "league", "members", member];
     viewer.order(Method::PUT, &ordered_at, Some(&order)).await?;
     Ok(back(&board, &form, "ordered"))

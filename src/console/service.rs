@@ -7,6 +7,7 @@ use futures::stream::{self, StreamExt};
 use super::boards::{Defined, List};
 use super::{Answer, Frame, PartParams, Parts, Query, Viewer, Visitor, html, v1, v1_with};
 use crate::domain::access::Scope;
+use crate::domain::instance::SILENT_AFTER;
 use crate::domain::time::Timestamp;
 use crate::http::problem::Problem;
 use crate::operations::health::Ready;
@@ -19,8 +20,8 @@ const QUEUES_MAX: &str = "100";
 /// How many boards a part of the list of memory has, and how many of them are measured at a time.
 const BOARDS_MAX: &str = "25";
 const BOARDS_AT_ONCE: usize = 4;
-/// After how many seconds an instance counts as silent; instances report every ten.
-const SILENT_AFTER_S: u64 = 60;
+/// After how many seconds an instance counts as silent.
+const SILENT_AFTER_S: u64 = SILENT_AFTER.ms() / 1_000;
 
 /// The version of the program.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -81,7 +82,7 @@ async fn overview(frame: &mut Frame) -> Result<Overview, Problem> {
     let instances = frame.reading(&["instances"], &[]);
     let queues = frame.reading(&["queues"], &[("limit", QUEUES_MAX)]);
     let log = frame.reading(&["log"], &[]);
-    let InstanceList { instances } = frame.visitor.read(&instances).await?;
+    let InstanceList { instances, .. } = frame.visitor.read(&instances).await?;
     Ok(Overview {
         instances,
         queues: frame.visitor.read(&queues).await?,

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::domain::access::Scope;
 use crate::domain::state::PeriodState;
+use crate::domain::time::Timestamp;
 use crate::http::problem::{BOARD_NOT_FOUND, Problem};
 use crate::moves::work::Spread;
 use crate::periods::results::routes::PeriodBody;
@@ -85,18 +86,31 @@ fn back(board: &str, done: &str) -> Response {
     to(&["boards", board, "upkeep"], &[("done", done)])
 }
 
+/// Whether this instant, as a form has it, is not after now. One that is not an instant is refused later.
+fn is_over(instant: Option<&str>, now: Timestamp) -> bool {
+    let instant = instant.map(Timestamp::parse);
+    matches!(instant, Some(Ok(instant)) if instant <= now)
+}
+
 /// Sets until when the board takes events.
 pub(super) async fn close(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let closed = async {
+        let now = viewer.console.app.engine.clock.now();
         let closes_at = match form.field("step") {
             "now" => {
-                let clock = &viewer.console.app.engine.clock;
-                Some(clock.now().to_rfc3339_seconds())
+                form.confirm(&board)?;
+                Some(now.to_rfc3339_seconds())
             }
             "never" => None,
             _ => {
                 form.required("closes_at")?;
-                form.instant("closes_at")
+                let closes_at = form.instant("closes_at");
+                if is_over(closes_at.as_deref(), now) {
+                    let detail =
+                        "is over, so the board would close at once: choose *Close now* for that";
+                    return Err(Problem::invalid_field("/closes_at", detail));
+                }
+                closes_at
             }
         };
         let change = json!({"closes_at": closes_at});

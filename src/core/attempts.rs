@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::jobs::Progress;
 use super::{ATTEMPTS_MAX, Engine, Error, LiveBoard, Outdated};
 use crate::domain::ids::BoardId;
+use crate::domain::problems::Problem;
 
 /// Repeats an attempt until nothing that it depends on changes meanwhile.
 ///
@@ -45,7 +46,7 @@ impl Engine {
                 return Ok(done);
             }
         }
-        Err(Error::busy())
+        Err(Error::try_again(Problem::board_changes(id)))
     }
 
     /// Takes one step with the board in memory. If the board has changed, it is read, and the caller repeats the step.
@@ -95,6 +96,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::domain::problems::CONTENTION;
     use crate::redis::StoreError;
 
     #[tokio::test]
@@ -114,6 +116,7 @@ mod tests {
         count.set(0);
         let ended = until_unchanged(attempt(ATTEMPTS_MAX + 1)).await;
         assert!(matches!(ended, Err(Error::Busy(_))), "{ended:?}");
+        assert_eq!(Problem::from(ended.unwrap_err()).kind, CONTENTION);
         assert_eq!(count.get(), ATTEMPTS_MAX);
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong: problems of requests, and what the service itself reacts to.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -10,10 +11,10 @@ use crate::domain::event::{FUTURE_MS_MAX, Rejection, Shortage};
 use crate::domain::ids::BoardId;
 use crate::domain::plan::due;
 use crate::domain::problems::{
-    BOARD_CLOSED, BOARD_NOT_FOUND, DATA_OF_ANOTHER_VERSION, EVENT_ID_REUSED, EVENT_IN_FUTURE,
-    EVENT_TOO_LATE, INTERNAL, Kind, LEAGUE_TURNING, LOG_UNAVAILABLE, MEMBER_ERASED, NOT_SEATED,
-    Own, PERIOD_CLOSED, Problem, QUOTA_EXCEEDED, RATE_LIMITED, SCORE_OUT_OF_RANGE, STORE_FULL,
-    STORE_UNAVAILABLE, UsedUp, VALIDATION_FAILED,
+    BOARD_CLOSED, BOARD_NOT_FOUND, CONTENTION, DATA_OF_ANOTHER_VERSION, EVENT_ID_REUSED,
+    EVENT_IN_FUTURE, EVENT_TOO_LATE, INTERNAL, Kind, LEAGUE_TURNING, LOG_UNAVAILABLE,
+    MEMBER_ERASED, NOT_SEATED, Own, PERIOD_CLOSED, Problem, QUOTA_EXCEEDED, RATE_LIMITED,
+    SCORE_OUT_OF_RANGE, STORE_FULL, STORE_UNAVAILABLE, TIME_UNCERTAIN, UsedUp, VALIDATION_FAILED,
 };
 use crate::domain::quota::QuotaWindow;
 use crate::domain::time::Timestamp;
@@ -78,10 +79,10 @@ pub enum Error {
     #[error("no period is made final: {0}")]
     ClockDoubted(String),
     /// Others change it, or are working on it: try again.
-    #[error("{0}")]
-    Busy(String),
-    /// What the work began with is out of date: the work is repeated (`attempts.rs`). No client gets this.
-    #[error("what is to be changed changes too quickly")]
+    #[error("{}", .0.detail)]
+    Busy(Box<Problem>),
+    /// What the work began with is out of date: the work is repeated (`attempts.rs`).
+    #[error("other requests keep changing this; try again")]
     Again(Outdated),
     /// Redis failed.
     #[error(transparent)]
@@ -103,7 +104,7 @@ impl From<Error> for Problem {
             _ => None,
         };
         let kind = match error {
-            Error::Problem(problem) => return *problem,
+            Error::Problem(problem) | Error::Busy(problem) => return *problem,
             Error::QuotaExceeded(quota) => {
                 return Self::new(QUOTA_EXCEEDED, detail).with(Own::UsedUp(quota));
             }
@@ -114,11 +115,9 @@ impl From<Error> for Problem {
             Error::TooMuchPast(wait) => {
                 return Self::new(RATE_LIMITED, detail).with(Own::RetryAfter(wait.as_secs() + 1));
             }
-            Error::ClockDoubted(_) => {
-                return Self::new(STORE_UNAVAILABLE, "the time is not certain; try again")
-                    .because(detail);
-            }
-            Error::Busy(_) | Error::Again(_) | Error::Store(StoreError::Unavailable(_)) => {
+            Error::ClockDoubted(_) => TIME_UNCERTAIN,
+            Error::Again(_) => CONTENTION,
+            Error::Store(StoreError::Unavailable(_)) => {
                 return Self::new(STORE_UNAVAILABLE, STORE_UNAVAILABLE.page.example)
                     .because(detail);
             }
@@ -153,6 +152,7 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Stale => Self::Again(Outdated::Board),
+            StoreError::Contended => Self::busy(),
             error => Self::Store(error),
         }
     }
@@ -288,9 +288,19 @@ impl Error {
         }
     }
 
-    /// The call was repeated too often.
+    /// Others kept changing what the work depends on.
     pub(crate) fn busy() -> Self {
-        Self::Busy("what is to be changed changes too quickly".to_owned())
+        Self::try_again(Problem::contention())
+    }
+
+    /// Work that must come first was not done in time; `left` says which.
+    pub(crate) fn pending(left: impl Display) -> Self {
+        Self::try_again(Problem::standing_pending(left))
+    }
+
+    /// Nothing is wrong, and the same call may succeed later.
+    pub(crate) fn try_again(problem: Problem) -> Self {
+        Self::Busy(Box::new(problem))
     }
 
     /// Whether nothing is wrong, but others are about to do this, or something that must come first.

@@ -364,9 +364,42 @@ problems! {
         "The operator can serve the board with the release that wrote it, or delete its data.",
         "board run_hero has the data format 1, and this release supports 2: use the release that wrote it, or another Redis database";
     STORE_UNAVAILABLE = SERVICE_UNAVAILABLE, "store-unavailable", "The store does not answer",
-        "Redis did not answer in time. An event may have been accepted.",
+        "Redis did not answer in time, or refuses the service; then `detail` says why. An event may have been accepted.",
         "Send the request again after the seconds in the `Retry-After` header. With the same id an event counts once.",
         "the store did not answer in time; try again";
+    STANDING_PENDING = SERVICE_UNAVAILABLE, "standing-pending", "The standing is being completed",
+        "The response depends on work that was not done in time: a rolling window is being summed up, a list without hidden members made, an erased member removed, or a period, its result or its rewards completed. `detail` says which. The work goes on where it stopped. In a batch, some events may have been accepted.",
+        "Send the request again after the seconds in the `Retry-After` header. With the same id an event counts once.",
+        "last-7-days of board run_hero is still being completed; try again"
+        => standing_pending(left: impl Display) "{left}; try again";
+    BOARD_CHANGING = SERVICE_UNAVAILABLE, "board-changing", "The board is being changed",
+        "The board is just moving to another number of shards; or others have changed it, or data that the request depends on, at each attempt to carry out the request. In a batch, some events may have been accepted.",
+        "Send the request again after the seconds in the `Retry-After` header. With the same id an event counts once. `GET /v1/boards/{board}/shards` shows whether the board moves.",
+        "board run_hero is just moving to other shards; try again"
+        => board_is_moving(board: &BoardId) "board {board} is just moving to other shards; try again"
+        => board_changes(board: &BoardId) "others keep changing board {board} while the request is carried out; try again";
+    QUOTA_PENDING = SERVICE_UNAVAILABLE, "quota-pending", "Whether a quota is used up is not known yet",
+        "Other events have reserved what is left of the quota, and their outcomes are not known yet. Normally they are known at once; after a crash it takes up to 20 seconds. The event was not accepted; in a batch, others may have been.",
+        "Send the request again after the seconds in the `Retry-After` header. With the same id an event counts once.",
+        "whether a quota of board best_song is used up depends on events whose outcome is not known yet; try again"
+        => quota_pending(board: &BoardId) "whether a quota of board {board} is used up depends on events whose outcome is not known yet; try again";
+    CONTENTION = SERVICE_UNAVAILABLE, "contention", "Other requests keep changing this",
+        "Other requests have changed the same thing at each attempt to carry out this one.",
+        "Send the request again after the seconds in the `Retry-After` header.",
+        "other requests keep changing this; try again"
+        => contention() "other requests keep changing this; try again";
+    TIME_UNCERTAIN = SERVICE_UNAVAILABLE, "time-uncertain", "The time is not certain",
+        "The clocks of the service and of Redis contradict each other, so the service makes no period final. The request had no effect.",
+        "Send the request again after the seconds in the `Retry-After` header. If this continues, the operator sets the clocks of the machines.",
+        "no period is made final: the clock of Redis differs from that of this machine by 87 s";
+    ANSWER_TIMEOUT = SERVICE_UNAVAILABLE, "answer-timeout", "The request took too long",
+        "The service could not carry out the request in time, normally 20 seconds. Some of it may have been done: an event may have been accepted.",
+        "Send the request again after the seconds in the `Retry-After` header. With the same id an event counts once.",
+        "the request took too long; try again";
+    SHUTTING_DOWN = SERVICE_UNAVAILABLE, "shutting-down", "The service is shutting down",
+        "This instance is shutting down, and is not ready for further requests.",
+        "Send requests to another instance.",
+        "the service is shutting down";
     STORE_FULL = SERVICE_UNAVAILABLE, "store-full", "The store is full",
         "Redis refuses writes: its memory is full, it can't write to its disk, too few replicas follow it, or it is a replica itself; `detail` says which. Reads still work.",
         "Send the event again with the same id when Redis takes writes again, and it counts once. If the memory is full, the operator can delete boards or give Redis more memory.",

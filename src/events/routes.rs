@@ -329,7 +329,7 @@ impl RejectedEvent {
         (status = 409, description = "`board-closed`, `period-closed`, `member-erased`; in a league also `not-seated`, and `league-turning` with the header `Retry-After`"),
         (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-too-late`, `event-id-reused`; `event-in-future` with the header `Retry-After`"),
         (status = 429, description = "`quota-exceeded`, with `Retry-After`, `RateLimit-Policy` and `RateLimit` as in draft-ietf-httpapi-ratelimit-headers"),
-        (status = 503, description = "`store-unavailable`, `store-full`, `queue-full`, `log-unavailable`, `overloaded`, with `Retry-After`"),
+        (status = 503, description = "`queue-full`, `log-unavailable`, `quota-pending`, with `Retry-After`"),
     )
 )]
 pub async fn post_one(

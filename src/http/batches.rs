@@ -4,10 +4,9 @@ use axum::http::StatusCode;
 use serde_json::value::RawValue;
 
 use super::problem::{LOG_UNAVAILABLE, Problem, QUEUE_FULL};
-use crate::core::Error;
 
-/// The results of the items of a batch, in their order: `results` for the valid ones, the problem for the others. If the
-/// store is unavailable, no item has a result.
+/// The results of the items of a batch, in their order: `results` for the valid ones, the problem for the others. If one
+/// has to be sent again, all have to: no item has a result.
 pub(crate) fn results_of<R>(
     (items, checked): (&[&RawValue], Vec<Result<(), Problem>>),
     mut results: impl Iterator<Item = Result<R, Problem>>,
@@ -16,8 +15,8 @@ pub(crate) fn results_of<R>(
     let items = items.iter().zip(checked);
     items
         .map(|(item, checked)| {
-            let busy = || Err(Error::busy().into());
-            match checked.and_then(|()| results.next().unwrap_or_else(busy)) {
+            let lost = || Err(Problem::internal("an item without its result"));
+            match checked.and_then(|()| results.next().unwrap_or_else(lost)) {
                 Err(problem)
                     if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE
                         && ![QUEUE_FULL, LOG_UNAVAILABLE].contains(&problem.kind) =>

@@ -21,8 +21,7 @@ use tower::Service;
 
 use super::meters::Meters;
 use super::problem::{
-    MALFORMED_REQUEST, METHOD_NOT_ALLOWED, Problem, ProblemBody, REVISION_PENDING,
-    STORE_UNAVAILABLE,
+    ANSWER_TIMEOUT, MALFORMED_REQUEST, METHOD_NOT_ALLOWED, Problem, ProblemBody, REVISION_PENDING,
 };
 use super::unique_headers;
 use crate::runtime::timeouts::TimeoutFactor;
@@ -102,7 +101,7 @@ fn within_limits(
             let message = supervise::message_of(&*panic);
             Problem::internal(format!("a panic: {message}")).into_response()
         }
-        Err(_) => Problem::new(STORE_UNAVAILABLE, "the request took too long").into_response(),
+        Err(_) => Problem::new(ANSWER_TIMEOUT, ANSWER_TIMEOUT.page.example).into_response(),
     })
 }
 
@@ -244,4 +243,17 @@ fn with_body(mut response: Response, body: &ProblemBody) -> Response {
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(json.len()));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response.map(|_| Body::from(json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_takes_too_long_says_so() {
+        let mut response = within_limits(Duration::ZERO, future::pending()).await;
+        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+        let problem: Problem = response.extensions_mut().remove().unwrap();
+        assert_eq!(problem.kind, ANSWER_TIMEOUT);
+    }
 }

@@ -1,6 +1,6 @@
 //! The address of a client, which may be behind proxies.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -99,10 +99,17 @@ impl TrustedProxies {
     }
 }
 
-/// An address, with or without a port.
+/// An address, with or without a port; one of IPv6 may be in brackets.
 fn address_of(text: &str) -> Option<IpAddr> {
-    let with_port = |_| text.parse().map(|address: SocketAddr| address.ip());
-    let address: IpAddr = text.parse().or_else(with_port).ok()?;
+    let in_brackets = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    let address: IpAddr = if let Some(text) = in_brackets {
+        text.parse::<Ipv6Addr>().ok()?.into()
+    } else {
+        let with_port = |_| text.parse().map(|address: SocketAddr| address.ip());
+        text.parse().or_else(with_port).ok()?
+    };
     Some(address.to_canonical())
 }
 
@@ -145,6 +152,20 @@ mod tests {
             client("2001:db8:ffff::/48,::1", "::1", six),
             "2001:db8:1::7"
         );
+        for (named, address) in [
+            ("[::ffff:203.0.113.5]", "203.0.113.5"),
+            ("[2001:db8:1::7]", "2001:db8:1::7"),
+            ("[::ffff:203.0.113.5]:80", "203.0.113.5"),
+            ("[203.0.113.5]", "10.0.0.1"),
+            ("[[::1]]", "10.0.0.1"),
+            ("[::1", "10.0.0.1"),
+        ] {
+            assert_eq!(
+                client("10.0.0.0/8", "10.0.0.1", &[named]),
+                address,
+                "{named}"
+            );
+        }
         for wrong in ["10.0.0.0/33", "10.0.0/8", "a", "::/129", "10.0.0.0/-1"] {
             assert!(wrong.parse::<TrustedProxies>().is_err(), "{wrong}");
         }

@@ -11,7 +11,7 @@ use super::warnings;
 use crate::core::jobs::faults::Fault;
 use crate::domain::time::Timestamp;
 use crate::http::extract::{Answer, JsonResponse, Shared, State};
-use crate::http::problem::{INTERNAL, Problem, STORE_UNAVAILABLE};
+use crate::http::problem::{INTERNAL, Problem, SHUTTING_DOWN};
 use crate::runtime::supervise;
 
 /// The most faults listed by readiness.
@@ -32,7 +32,8 @@ pub struct Ready {
     /// Whether the running standing of every rolling window has been prepared. Until then reads are still correct, but the
     /// first one may wait.
     pub(crate) windows_complete: bool,
-    /// What needs attention: for example, Redis refuses writes (reads still work), or its configuration risks losing data.
+    /// What needs attention: for example, Redis refuses writes (reads still work), its configuration risks losing data, or
+    /// events wait in queues and no running instance applies them.
     pub(crate) warnings: Vec<String>,
     /// The first 20 faults of this instance's background work. The service works despite them.
     pub(crate) faults: Vec<FaultBody>,
@@ -91,13 +92,12 @@ pub async fn livez() -> Answer<Alive> {
     get, path = "/readyz", operation_id = "readyz", security(()),
     responses(
         (status = 200, description = "The service is ready", body = Ready),
-        (status = 503, description = "`store-unavailable`"),
+        (status = 503, description = "`store-unavailable`, `shutting-down`"),
     )
 )]
 pub async fn readyz(State(app): Shared) -> Answer<Ready> {
     if app.shutdown.is_cancelled() {
-        let detail = "the service is shutting down";
-        return Err(Problem::new(STORE_UNAVAILABLE, detail));
+        return Err(Problem::new(SHUTTING_DOWN, SHUTTING_DOWN.page.example));
     }
     let engine = &app.engine;
     let checked = engine.store.check().await;
@@ -106,7 +106,7 @@ pub async fn readyz(State(app): Shared) -> Answer<Ready> {
     Ok(JsonResponse(Ready {
         status: "ok".to_owned(),
         windows_complete: engine.windows_are_complete(),
-        warnings: warnings::store::current(&engine.store).await,
+        warnings: warnings::current(engine).await,
         faults: faults.into_iter().map(FaultBody::from).collect(),
         fault_count,
     }))

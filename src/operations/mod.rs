@@ -1,7 +1,8 @@
 //! For operators: whether the service is well, and what needs attention.
 //!
 //! - `health.rs`: is the process alive, is it ready, and its metrics.
-//! - `warnings/`: problems of a Redis that works, such as a full memory. A job looks for them; `/readyz` lists them.
+//! - `warnings/`: problems of a service that works, such as a full memory of Redis. A job looks for them; `/readyz` lists
+//!   them.
 //! - `upkeep/`: instances, queues, moves, and how much memory a board takes, for `/v1/…` and the console.
 //!
 //! All of it only reads. What repairs data is in `check/`.

@@ -12,7 +12,6 @@ use utoipa::ToSchema;
 
 use super::work::{self, FoundProfile, Incoming, PROFILES_MAX};
 use crate::access::Caller;
-use crate::core::Error;
 use crate::domain::ids::MemberId;
 use crate::domain::name::Name;
 use crate::domain::profile::{
@@ -217,7 +216,9 @@ pub async fn put(
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
     let incoming = [Incoming { member, draft }];
     let mut written = work::write(&app.engine, &incoming, rules, &writer).await;
-    let found = written.pop().unwrap_or_else(|| Err(Error::busy()))?;
+    let found = written
+        .pop()
+        .expect("invariant: a result for each profile")?;
     Ok(JsonResponse(found.into()))
 }
 

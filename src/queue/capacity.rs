@@ -100,17 +100,25 @@ impl Rooms {
             .put += bytes;
     }
 
+    /// How much waited in all queues when they were last measured.
+    pub(crate) fn waiting(&self) -> QueueSize {
+        let mut all = QueueSize::default();
+        for fill in self.servers.lock().values() {
+            all.add(fill.sampled.size);
+        }
+        all
+    }
+
     fn begin_sample(&self) {
         for fill in self.servers.lock().values_mut() {
             fill.put_before += std::mem::take(&mut fill.put);
         }
     }
 
-    /// Records a sample. Returns how much waits in all queues.
-    fn end_sample(&self, sample: &QueueSample) -> QueueSize {
+    /// Records a sample.
+    fn end_sample(&self, sample: &QueueSample) {
         let mut servers = self.servers.lock();
         servers.retain(|server, _| sample.servers.contains_key(server));
-        let mut all = QueueSize::default();
         for (server, queues) in &sample.servers {
             let fill = servers.entry(server.clone()).or_default();
             if let Some(sampled) = *queues {
@@ -120,9 +128,7 @@ impl Rooms {
                     put: fill.put,
                 };
             }
-            all.add(fill.sampled.size);
         }
-        all
     }
 }
 
@@ -146,7 +152,9 @@ pub(crate) async fn sample(engine: &Engine) {
             );
         });
     }
-    let all = super::of(engine).rooms.end_sample(&sample);
+    let rooms = &super::of(engine).rooms;
+    rooms.end_sample(&sample);
+    let all = rooms.waiting();
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
     let set = |name: &'static str, value: u64| gauge!(name).set(value as f64);
     set("standings_queue_length", all.events);
@@ -189,7 +197,8 @@ mod tests {
                     .map(|(name, of)| ((*name).to_owned(), *of))
                     .collect(),
                 queues: Vec::new(),
-            })
+            });
+            rooms.waiting()
         };
         let all = sample(&[("a", sampled(10)), ("b", sampled(20))]);
         assert_eq!((all.events, all.bytes), (2, 30));

@@ -141,7 +141,7 @@ pub(crate) async fn queue_events(
             }
             live = engine.live_board(&live.board.id).await?;
         }
-        Err(Error::busy())
+        Err(Error::try_again(Problem::board_changes(&live.board.id)))
     };
     if let Err(error) = queued.await {
         batch.fail(open, &error);

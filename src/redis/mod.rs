@@ -90,6 +90,9 @@ pub enum StoreError {
     /// caller reads the board again and starts over.
     #[error("the board was redefined meanwhile")]
     Stale,
+    /// Others change what the call depends on faster than it can be repeated. It has done nothing.
+    #[error("other requests keep changing this; try again")]
+    Contended,
     /// Redis can't be reached, does not answer in time, or refuses work for a while, for example while it loads its data. A
     /// write may or may not have been carried out; sending it again with the same event id is safe.
     #[error("redis is not available: {0}")]

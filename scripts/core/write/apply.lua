@@ -37,7 +37,7 @@
 --               again, so that the replicas have it too, wherever it was first written
 --   remember    text; ms for which an event id is remembered
 --   ranking     'ordinal' | 'competition' | 'dense'
---   update      'sum' | 'greatest' | 'least' | 'last_greatest' | 'last_least', of stored scores
+--   update      'sum' | 'greatest' | 'least' | 'last', of stored scores
 --   score_max   the greatest stored score of the board
 --   layout      list, see lib/standing.lua
 --   routes      list of {writes, sums = list of indexes in `sums`, turnouts = list of indexes in `turnouts.periods`,
@@ -61,7 +61,7 @@
 --                later = {{start, standing}, …} newest first,
 --                history = {standing, …}, the terms that it is the sum of, empty where it was not sent}
 --   data        of the events: canonical JSON, empty for none
---   follow_until   of the events, with `update` 'last_…': a tie key of `ties: first` up to which (exclusive) the event may
+--   follow_until   of the events, with `update` 'last': a tie key of `ties: first` up to which (exclusive) the event may
 --               be moved to follow its member's entry; 0: it may not
 --   recalled    of the events, in a league: whether the event's id was looked up in all shards
 --   turnouts    where voters are counted:
@@ -138,7 +138,7 @@ local tokens, voters = reservations and reservations.tokens, more.turnouts and m
 layout = named_layout(layout)
 local is_sum = update == 'sum'
 -- If `is_sum` is false some layouts still keep times, but no answer depends on them.
-local shows_times = layout.prefixed or update == 'last_greatest' or update == 'last_least'
+local shows_times = layout.prefixed or update == 'last'
 changed_before = board[7]
 
 -- The tie key of `ties: first` of an instant, ms since the epoch.

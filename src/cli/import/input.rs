@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use super::ImportError;
 
 /// The name that stands for the standard input.
-const STDIN_NAME: &str = "-";
+pub(super) const STDIN_NAME: &str = "-";
 /// The size of each read, in bytes.
 pub(super) const BUFFER_BYTES: usize = 1 << 16;
 /// The first bytes of a gzip file.

@@ -52,7 +52,7 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use self::input::Input;
+use self::input::{Input, STDIN_NAME};
 use self::ledger::{Acknowledged, Ledger};
 use self::memory::Memory;
 use self::progress::Progress;
@@ -167,6 +167,11 @@ enum ImportError {
     /// The record exists, but can't be parsed.
     #[error("can't read the record {0}: {1}; --restart starts over without it")]
     Record(String, io::Error),
+    /// Another import of the file into the board has locked this file.
+    #[error(
+        "another import of this file into this board is running ({0} is locked): wait until it has ended"
+    )]
+    Running(String),
     /// The record is of another import, which differs in this.
     #[error(
         "the record {0} is of another import ({1}): finish that one first, or start over with --restart"
@@ -309,6 +314,8 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
 ) -> Result<Summary, ImportError> {
     let begun = Instant::now();
     let place = Place::new(&args.file, &args.board, &surroundings.fallback);
+    let has_name = args.file != Path::new(STDIN_NAME);
+    let _lock = has_name.then(|| place.lock()).transpose()?;
     let found = if args.restart { None } else { place.find()? };
     let file = found.as_ref().and_then(|found| found.job.file.as_ref());
     let input = Input::open(&args.file, file.map(|file| file.bytes))?;

@@ -6,8 +6,9 @@
 //! again, the record of a finished import does not apply.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,8 @@ use crate::domain::time::Timestamp;
 const SUFFIX: &str = ".standings-import.json";
 /// The suffix of a record's name while it is written.
 const UNFINISHED_SUFFIX: &str = ".new";
+/// The suffix of the name of the file that is locked while an import runs.
+const LOCK_SUFFIX: &str = ".lock";
 /// The format of a record. Others are not understood.
 const VERSION: u32 = 3;
 
@@ -168,6 +171,36 @@ impl Place {
         Self([file, &name].map(|path| with_suffix(path, &suffix)))
     }
 
+    /// Locks out other imports of the file into the board until the lock is dropped; blocks. `None` if there can't be a lock:
+    /// then there can't be a record either, or the file system knows no locks.
+    pub(super) fn lock(&self) -> Result<Option<Lock>, ImportError> {
+        loop {
+            let paths = self.0.iter().map(|path| with_suffix(path, LOCK_SUFFIX));
+            let mut files = paths.filter_map(|path| Some((File::create(&path).ok()?, path)));
+            let Some((file, path)) = files.next() else {
+                return Ok(None);
+            };
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    return Err(ImportError::Running(path.display().to_string()));
+                }
+                Err(TryLockError::Error(_)) => {
+                    let _ = fs::remove_file(path);
+                    return Ok(None);
+                }
+            }
+            // Another import may have ended in between, and removed its file.
+            let is_there = fs::metadata(&path).is_ok_and(|there| {
+                let own = file.metadata();
+                own.is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))
+            });
+            if is_there {
+                return Ok(Some(Lock { path, _file: file }));
+            }
+        }
+    }
+
     /// The existing record; blocks.
     pub(super) fn find(&self) -> Result<Option<Record>, ImportError> {
         let mut paths = self.0.iter();
@@ -187,6 +220,20 @@ impl Place {
         // What remains of the trial is overwritten later.
         let _ = fs::remove_file(trial);
         beside
+    }
+}
+
+/// Locks out other imports of the same file into the same board.
+#[derive(Debug)]
+pub(super) struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // If it stays, the next import locks it.
+        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -283,6 +330,23 @@ mod tests {
             place.path().starts_with(folder.path())
                 && !place.path().starts_with(file.parent().unwrap())
         );
+    }
+
+    #[test]
+    fn a_file_is_imported_into_a_board_by_one_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.csv");
+        let (place, other) = (place(&file, folder.path()), BoardId::parse("c").unwrap());
+        let lock = place.lock().unwrap().unwrap();
+        let refused = place.lock().unwrap_err().to_string();
+        assert!(refused.contains("another import"), "{refused}");
+        let elsewhere = Place::new(&file, &other, folder.path()).lock();
+        assert!(elsewhere.unwrap().is_some(), "another board");
+        drop(lock);
+        // What an import leaves behind that was killed holds nobody up.
+        fs::write(with_suffix(&place.0[0], LOCK_SUFFIX), "").unwrap();
+        drop(place.lock().unwrap().unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]

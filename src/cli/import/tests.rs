@@ -725,6 +725,21 @@ async fn a_crash_in_the_first_request_is_remembered_too() {
 }
 
 #[tokio::test]
+async fn of_two_imports_of_a_file_at_once_the_second_says_that_the_first_runs() {
+    let scene = Scene::with(0, Reply::TakeAndHang).await;
+    scene.write("a.csv", rows(25));
+    tokio::select! {
+        ended = scene.import("a.csv") => panic!("it ended: {ended}"),
+        message = async {
+            scene.fake.hangs.notified().await;
+            scene.fail("a.csv").await.to_string()
+        } => assert!(message.contains("another import"), "{message}"),
+    }
+    assert_eq!(scene.import("a.csv").await.rows, 25);
+    scene.assert_counted_once(25);
+}
+
+#[tokio::test]
 async fn rows_that_the_board_may_have_forgotten_are_not_sent_again() {
     let scene = Scene::with(1, Reply::TakeAndHang).await;
     scene.write("a.csv", rows(25));

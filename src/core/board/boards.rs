@@ -20,6 +20,7 @@ use crate::core::jobs::faults::Subject;
 use crate::core::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
+use crate::domain::problems::Problem;
 use crate::redis::{StoreError, keys};
 
 /// How many definitions are read at once.
@@ -167,8 +168,7 @@ impl Engine {
                     }
                     return Ok(boards::load(&self.store, id).await?);
                 }
-                let message = format!("board {id} is just moving to other shards");
-                return Err(StoreError::Unavailable(message).into());
+                return Err(Error::try_again(Problem::board_is_moving(id)));
             }
             tokio::time::sleep(CLOSED_LOOK_INTERVAL).await;
         }

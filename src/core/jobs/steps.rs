@@ -36,6 +36,6 @@ impl Engine {
                 Progress::Done => return Ok(()),
             }
         }
-        Err(Error::Busy(left()))
+        Err(Error::pending(left()))
     }
 }

@@ -18,6 +18,7 @@ use crate::core::Error;
 use crate::domain::access::KeyName;
 use crate::domain::clock::Clock;
 use crate::domain::ids::MemberId;
+use crate::domain::problems::Problem;
 use crate::domain::quota::Network;
 use crate::domain::time::Timestamp;
 
@@ -144,7 +145,8 @@ impl Line {
                 return Err(Error::TooMuchPast(wait));
             }
             let turn = Arc::clone(&self.turn).acquire_owned().await;
-            let never = |_| Error::busy();
+            let never =
+                |_| Error::from(Problem::internal("the turns of past standings have ended"));
             Ok([own_turn.map_err(never)?, turn.map_err(never)?])
         };
         let [own_turn, turn] = timeout(wait_max, turns)

@@ -263,7 +263,7 @@ impl Engine {
                 Err(Obstacle::Failed(error)) => return Err(error),
             }
         }
-        Err(Error::busy())
+        Err(Error::try_again(Problem::board_changes(id)))
     }
 
     /// The periods before this one, which has begun, that a player has missed: only others had a seat. All must be final.

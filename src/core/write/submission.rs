@@ -44,7 +44,6 @@ use crate::domain::problems::Problem;
 use crate::domain::series::{Standing, Track};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::redis::StoreError;
 
 /// Back-off while events wait for each other, in milliseconds; doubles from MIN to MAX.
 const PAUSE_MS_MIN: u64 = 5;
@@ -242,7 +241,9 @@ impl Engine {
             self.complete(live, window, section).await?;
         }
         let some_got_on = open.iter().any(Submission::has_ended);
-        budget.next(has_to_wait, some_got_on).await?;
+        budget
+            .next(&live.board.id, has_to_wait, some_got_on)
+            .await?;
         // Last, so that nothing that comes in meanwhile is before them.
         for (index, first) in too_early {
             let event = &mut open[index];
@@ -336,20 +337,22 @@ impl Budget {
     }
 
     /// Waits for the next attempt, if events must wait for others. Fails if there is none.
-    async fn next(&mut self, has_to_wait: bool, some_got_on: bool) -> Result<(), Error> {
+    async fn next(
+        &mut self,
+        id: &BoardId,
+        has_to_wait: bool,
+        some_got_on: bool,
+    ) -> Result<(), Error> {
         match (has_to_wait, some_got_on) {
             (false, _) if self.attempts + 1 < ATTEMPTS_MAX => self.attempts += 1,
-            (false, _) => return Err(Error::busy()),
+            (false, _) => return Err(Error::try_again(Problem::board_changes(id))),
             (true, true) => (self.pauses, self.is_careful) = (0, false),
             (true, false) if self.pauses < self.pauses_max => {
                 let pause_ms = (PAUSE_MS_MIN << self.pauses).min(PAUSE_MS_MAX);
                 (self.pauses, self.is_careful) = (self.pauses + 1, true);
                 tokio::time::sleep(Duration::from_millis(pause_ms)).await;
             }
-            (true, false) => {
-                let message = "whether a quota is used up depends on events that are on their way";
-                return Err(StoreError::Unavailable(message.into()).into());
-            }
+            (true, false) => return Err(Error::try_again(Problem::quota_pending(id))),
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ pub enum Update {
     Max,
     /// The smallest is kept.
     Min,
-    /// The one with the greatest `at` is kept; at the same `at` the greater score.
+    /// The one with the greatest `at` is kept; at the same `at` the better score.
     Last,
 }
 

@@ -14,6 +14,7 @@ use crate::http::extract::{Answer, Json, JsonResponse, PartParams, Query, Shared
 use crate::http::problem::Problem;
 use crate::moves;
 use crate::moves::work::Spread;
+use crate::operations::warnings;
 
 /// The events that wait in the queues of a board.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
@@ -215,6 +216,8 @@ pub struct InstanceBody {
     pub serves: bool,
     /// Whether it does background work.
     pub works: bool,
+    /// Whether it applies queued events.
+    pub applies_queues: bool,
     /// When it started.
     pub started_at: Timestamp,
     /// When it last reported. A running instance reports every 10 seconds.
@@ -228,6 +231,8 @@ pub struct InstanceBody {
 pub struct InstanceList {
     /// The instances that reported within the last ten minutes. A clean shutdown removes an instance at once.
     pub instances: Vec<InstanceBody>,
+    /// What needs attention: events wait in queues, and no running instance applies them.
+    pub warnings: Vec<String>,
 }
 
 impl InstanceBody {
@@ -238,6 +243,7 @@ impl InstanceBody {
             host: instance.host,
             serves: instance.part != Part::Working,
             works: instance.part != Part::Serving,
+            applies_queues: instance.part.applies_queues(),
             started_at: instance.started_at,
             seen_at: instance.seen_at,
             fault_count: instance.fault_count,
@@ -253,6 +259,9 @@ impl InstanceBody {
 pub async fn instances(State(app): Shared) -> Answer<InstanceList> {
     let instances = work::instances(&app.engine).await?.into_iter();
     let instances = instances.map(|(id, instance)| InstanceBody::new(id, instance));
-    let instances = instances.collect();
-    Ok(JsonResponse(InstanceList { instances }))
+    let warning = warnings::queues::unapplied(&app.engine).await?;
+    Ok(JsonResponse(InstanceList {
+        instances: instances.collect(),
+        warnings: warning.into_iter().collect(),
+    }))
 }

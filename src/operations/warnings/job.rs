@@ -1,24 +1,23 @@
-//! Logs each warning about Redis when it begins and when it ends.
+//! Logs each warning when it begins and when it ends.
 
 use std::collections::BTreeSet;
 
 use metrics::gauge;
 use parking_lot::Mutex;
 
-use super::store;
 use crate::core::{Engine, Error};
 
 /// The warnings that were logged and have not ended.
 #[derive(Debug, Default)]
 pub(crate) struct Warned(Mutex<BTreeSet<String>>);
 
-/// Reads the current warnings of Redis, and logs the changes.
+/// Finds the current warnings, and logs the changes.
 pub(crate) async fn log_new(engine: &Engine) -> Result<(), Error> {
-    let found: BTreeSet<String> = store::current(&engine.store).await.into_iter().collect();
+    let found: BTreeSet<String> = super::current(engine).await.into_iter().collect();
     gauge!("standings_store_warnings").set(u32::try_from(found.len()).unwrap_or(u32::MAX));
     let mut known = engine.states.get::<Warned>().0.lock();
     for warning in found.difference(&known) {
-        tracing::warn!(%warning, "redis needs to be looked after");
+        tracing::warn!(%warning, "this needs attention");
     }
     for warning in known.difference(&found) {
         tracing::info!(%warning, "this is over");

@@ -1,5 +1,19 @@
-//! Warnings about a Redis that works but needs attention: it may lose data, or currently refuses writes. Each is logged
-//! when it begins and when it ends.
+//! Warnings about a service that works but needs attention: its Redis may lose data, or currently refuses writes, or events
+//! wait and no instance applies them. Each is logged when it begins and when it ends.
 
 pub(crate) mod job;
+pub mod queues;
 pub mod store;
+
+use futures::future::join;
+
+use crate::core::Engine;
+
+/// The current warnings.
+pub async fn current(engine: &Engine) -> Vec<String> {
+    let of_queues = queues::unapplied(engine);
+    let (mut warnings, of_queues) = join(store::current(&engine.store), of_queues).await;
+    // If Redis does not tell, other warnings say so.
+    warnings.extend(of_queues.ok().flatten());
+    warnings
+}

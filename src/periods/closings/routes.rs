@@ -20,6 +20,7 @@ use crate::periods::results::routes::{PeriodPath, ResultBody};
         (status = 204, description = "The period is final, and has no data"),
         (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results"),
         (status = 409, description = "`period-running`, `not-finalized`"),
+        (status = 503, description = "`time-uncertain`, with `Retry-After`"),
     )
 )]
 pub async fn post(

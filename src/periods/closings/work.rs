@@ -23,6 +23,7 @@ use crate::domain::board::Board;
 use crate::domain::closing::{self, Closings};
 use crate::domain::ids::BoardId;
 use crate::domain::period::{Period, Unit};
+use crate::domain::problems::Problem;
 use crate::domain::shard::Shard;
 use crate::domain::time::{Span, Timestamp};
 use crate::periods::barriers::store::QueueWait;
@@ -143,8 +144,8 @@ pub(crate) async fn close_until(
 ) -> Result<(), Error> {
     for _ in 0..ATTEMPTS_MAX {
         if !finish(engine, id).await? {
-            let message = format!("periods of board {id} are still being closed");
-            return Err(Error::Busy(message));
+            let left = format!("periods of board {id} are still being closed");
+            return Err(Error::pending(left));
         }
         let live = engine.live_board(id).await?;
         let closings = boards::closings(&engine.store, id)
@@ -155,7 +156,7 @@ pub(crate) async fn close_until(
         }
         decide(engine, &live.board, until).await?;
     }
-    Err(Error::busy())
+    Err(Error::try_again(Problem::board_changes(id)))
 }
 
 /// Finishes the decided closing of a board, waiting for a bounded time. Returns whether it is finished.

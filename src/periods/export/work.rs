@@ -66,6 +66,6 @@ pub async fn has_changed(engine: &Engine, export: &Export, id: &BoardId) -> Resu
     if export.scroll.place.entries == listed {
         Ok(false)
     } else {
-        Err(Error::busy())
+        Err(Error::try_again(Problem::board_changes(id)))
     }
 }

@@ -117,7 +117,8 @@ pub(crate) async fn make(
     let page = list.page(first, 1, None).boxed().await?;
     let now = engine.clock.now();
     if board.state_of(period, reader.seen(), now) != Some(PeriodState::Final) {
-        return Err(Error::busy());
+        let left = format!("a period of board {} is still being closed", board.id);
+        return Err(Error::pending(left));
     }
     let rewards = rewards::walk::hand_out(engine, live, section, revision, handing).await?;
     if moderated(engine, live, section).await? != before {

@@ -362,7 +362,7 @@ impl<'a> Walk<'a> {
 
 fn unfinished(live: &LiveBoard) -> Error {
     let id = &live.board.id;
-    Error::Busy(format!(
+    Error::pending(format!(
         "the rewards of board {id} are still being handed out"
     ))
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::texts::words;
 use crate::domain::time::{Span, Timestamp};
-use crate::queue::store::queues::{self, LISTINGS_MAX, QueueName, Room, index_changes};
+use crate::queue::store::queues::{self, LISTINGS_MAX, QueueName, Room};
 use crate::redis::decode::{Done, Raw, Tail, decode, tie_key};
 use crate::redis::dispatch::Store;
 use crate::redis::entry::{EntryId, StreamEntry};
@@ -207,7 +207,7 @@ pub async fn replay(
             }
         });
     }
-    Err(index_changes())
+    Err(StoreError::Contended)
 }
 
 /// Removes a dead letter of a shard; returns whether there was one.

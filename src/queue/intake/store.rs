@@ -10,7 +10,7 @@ use crate::domain::board::Board;
 use crate::domain::intake::{FormerOffsets, KnownOffsets, Partition};
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::{Shard, Sharding};
-use crate::queue::store::queues::{self, LISTINGS_MAX, QueueName, Room, index_changes};
+use crate::queue::store::queues::{self, LISTINGS_MAX, QueueName, Room};
 use crate::redis::decode::{Done, Tail};
 use crate::redis::dispatch::Store;
 use crate::redis::kinds::Kind;
@@ -115,7 +115,7 @@ pub async fn take(
             }
         }
     }
-    Err(index_changes())
+    Err(StoreError::Contended)
 }
 
 /// What a shard knows of a partition.

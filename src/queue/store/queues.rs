@@ -196,11 +196,6 @@ enum Told {
     NoRoom,
 }
 
-/// The error of a call that had to list its queue too often.
-pub(crate) fn index_changes() -> StoreError {
-    StoreError::Unavailable("the index of queues changes too fast".to_owned())
-}
-
 impl ScriptCall<'_> {
     /// The fields of scripts that put something into the queue of a shard, which was listed under this epoch.
     pub(crate) fn put_fields(self, shard: &Shard, epoch: &str, room: Room) -> Self {
@@ -247,7 +242,7 @@ pub fn put<'a>(
                 }
             }
         }
-        Err(index_changes())
+        Err(StoreError::Contended)
     }
 }
 

@@ -395,12 +395,17 @@ async fn the_tier_of_a_member_of_a_league_is_ordered() {
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let member = "/console/boards/league/standings/week/member?member=ann";
     browser
-        .read(member, &["bronze-1", "<option>silver</option>"])
+        .read(
+            member,
+            &["bronze-1", "Choose a tier", "<option>silver</option>"],
+        )
         .await;
-    let order = [("member", "ann"), ("window", "week"), ("tier", "silver")];
-    let ordered = browser
-        .carry_out("/console/boards/league/tier", &order)
-        .await;
+    let to_order = "/console/boards/league/tier";
+    let order = |tier| [("member", "ann"), ("window", "week"), ("tier", tier)];
+    let unchosen = [&order("")[..], &[("confirm", "ann")]].concat();
+    browser.refuse(to_order, &unchosen, &["/tier"]).await;
+    let ordered = browser.confirm(to_order, &order("silver"), "ann").await;
+    let ordered = browser.read(ordered.leads_to(), &["role=\"status\""]).await;
     assert!(ordered.contains("Ordered from 2026-11-23 on"), "{ordered}");
     let state = admin
         .get("/v1/boards/league/league/members/ann")

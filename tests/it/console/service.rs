@@ -6,12 +6,72 @@ use standings::worker;
 
 use super::browser::Browser;
 use super::{KEYS, NOW, post, world};
-use crate::harness::jobs::Tasks;
+use crate::harness::jobs::{ApplyQueues, Tasks};
 use crate::harness::{Instance, World};
 
 async fn tell(instance: &Instance) {
     let engine = &instance.engine;
     worker::run(JobKind::Instances, engine).await.unwrap();
+}
+
+/// What an instance warns of, wherever it does.
+async fn warnings(instance: &Instance, browser: &mut Browser) -> Vec<String> {
+    let measured = worker::run(JobKind::QueueSizes, &instance.engine);
+    measured.await.unwrap();
+    let admin = instance.client.with_key("an-admin");
+    let listed = async |path| {
+        let mut answer = admin.get(path).await.expect(200);
+        let warnings = answer["warnings"].take();
+        serde_json::from_value::<Vec<String>>(warnings).unwrap()
+    };
+    let warnings = listed("/readyz").await;
+    assert_eq!(listed("/v1/instances").await, warnings);
+    let text = browser.get("/console/service").await.expect(200);
+    for warning in &warnings {
+        let (shown, _) = warning.split_once('`').unwrap();
+        assert!(text.contains(shown), "{warning}: {text}");
+    }
+    assert_eq!(text.contains("No warnings."), warnings.is_empty());
+    warnings
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_wait_while_no_instance_applies_them_are_warned_of() {
+    let world = World::with_keys(1, NOW, KEYS).await;
+    let (url, clock) = (world.redis.url(), world.clock.clone());
+    let leaving = Instance::start_leaving_queues(&url, clock, KEYS).await;
+    let admin = leaving.client.with_key("an-admin");
+    let mut browser = Browser::signed_in(&leaving.client, "an-admin").await;
+    let definition = json!({"windows": ["all"], "ingest": "async"});
+    admin.define("b", definition).await;
+    tell(&leaving).await;
+    let found = warnings(&leaving, &mut browser).await;
+    assert_eq!(found, [""; 0], "nothing waits");
+    let event = json!({"id": "1", "member": "ann", "score": 1});
+    let path = "/v1/boards/b/events";
+    admin.post(path, event).await.expect(202);
+    let is_warned = |warnings: &[String]| {
+        let words = ["no running instance applies", "1 wait", "standings worker"];
+        warnings.len() == 1 && words.iter().all(|word| warnings[0].contains(word))
+    };
+    let found = warnings(&leaving, &mut browser).await;
+    assert!(is_warned(&found), "{found:?}");
+    let listed = admin.get("/v1/instances").await.expect(200);
+    let own = &listed["instances"][0];
+    assert_eq!([&own["works"], &own["applies_queues"]], [true, false]);
+    let part = "leaves queued events to others";
+    browser.read("/console/service", &[part]).await;
+
+    // One that applies them has come, and is not heard of any more.
+    tell(&world.instances[0]).await;
+    assert_eq!(warnings(&leaving, &mut browser).await, [""; 0]);
+    world.set_time("2026-11-21T12:01:01Z");
+    tell(&leaving).await;
+    let found = warnings(&leaving, &mut browser).await;
+    assert!(is_warned(&found), "{found:?}");
+    world.instances[0].engine.run(&ApplyQueues).await.unwrap();
+    let found = warnings(&leaving, &mut browser).await;
+    assert_eq!(found, [""; 0], "nothing waits any more");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,7 +23,15 @@ async fn a_board_is_closed_moved_and_deleted() {
     browser.read(page, &["2026-12-24 18:00:00 UTC"]).await;
     browser.carry_out(close, &[("step", "never")]).await;
     assert_eq!(closes_at().await, Value::Null);
-    browser.carry_out(close, &[("step", "now")]).await;
+    for past in ["2026-11-20T18:00", "2026-11-21T12:00"] {
+        let at = [("step", "at"), ("closes_at", past)];
+        browser
+            .refuse(close, &at, &["/closes_at", "Close now"])
+            .await;
+    }
+    browser.read(page, &["You can open it again later."]).await;
+    let closed = browser.confirm(close, &[("step", "now")], "votes").await;
+    browser.read(closed.leads_to(), &["It is changed."]).await;
     assert_eq!(closes_at().await, "2026-11-21T12:00:00.000Z");
     let late = json!({"id": "late", "member": "ann", "score": 1});
     let refused = admin.post("/v1/boards/votes/events", late).await;
@@ -76,7 +84,8 @@ async fn a_period_that_is_over_is_made_final_before_its_time() {
     post(&admin, "b", &[("ann", 3)]).await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let page = "/console/boards/b/upkeep";
-    browser.read(page, &["No period waits"]).await;
+    let last = "Once these periods are final";
+    browser.read(page, &["No period waits", last]).await;
     world.set_time("2026-11-22T12:00:00Z");
     let parts = ["day 2026-11-21", "1 member", "Make 2026-11-21 final"];
     browser.read(page, &parts).await;

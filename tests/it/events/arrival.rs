@@ -99,6 +99,37 @@ async fn the_last_value_wins_in_every_order_on_every_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_two_last_scores_of_one_instant_the_better_one_stands() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    for (board, best) in [("desc", 9), ("asc", 3)] {
+        let definition =
+            json!({"windows": ["all"], "update": "last", "order": board, "accept_late": "any"});
+        client.define(board, definition).await;
+        let at = "2026-11-21T09:00:00Z";
+        let (mut events, mut expected) = (Vec::new(), Vec::new());
+        for (index, order) in orders([3, 5, 9]).into_iter().enumerate() {
+            let member = format!("m{index}");
+            events.extend(
+                order.map(
+                    |score| json!({"board": board, "member": member, "score": score, "at": at}),
+                ),
+            );
+            expected.push((member, best));
+        }
+        send(client, events).await;
+        assert_eq!(scores(client, board).await, expected, "{board}");
+        // A correction is a millisecond later.
+        let later = "2026-11-21T09:00:00.001Z";
+        let right = json!({"member": "m0", "score": 5, "at": later});
+        let path = format!("/v1/boards/{board}/events");
+        let result = client.post(&path, right).await.expect(200);
+        assert_eq!(result["status"], "applied");
+        assert_eq!(scores(client, board).await[0].1, 5);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn equal_scores_stand_in_the_order_in_which_they_came_in() {
     let world = World::start(NOW).await;
     let client = world.client();

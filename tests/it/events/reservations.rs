@@ -245,7 +245,8 @@ async fn a_vote_waits_for_what_is_reserved_and_is_never_refused_for_it() {
     steps.reserve().await;
     let answer = vote(&client.once(), "y").await;
     assert!(answer.headers.contains_key("retry-after"));
-    answer.expect_problem(503, "store-unavailable");
+    let detail = answer.expect_problem(503, "quota-pending");
+    assert!(detail.contains("board votes"), "{detail}");
     // A retry of the first one, whose instance is gone, and the vote that it held up.
     let (retry, ()) = join(vote(client, "x"), settle(&world)).await;
     assert_eq!(retry.expect(200)["status"], "applied");

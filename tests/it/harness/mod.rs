@@ -27,6 +27,7 @@ use standings::core::Engine;
 use standings::core::jobs::JobKind;
 use standings::domain::clock::Clock;
 use standings::domain::ids::BoardId;
+use standings::domain::instance::Part;
 use standings::domain::time::Timestamp;
 use standings::http::App;
 use standings::http::connection::Times;
@@ -218,6 +219,18 @@ impl Instance {
         };
         let engine = setup.engine(store(redis_url), clock);
         Self::start_service(Self::limits(), 256, engine, Self::options("")).await
+    }
+
+    /// Starts one that leaves queued events to others.
+    pub async fn start_leaving_queues(redis_url: &str, clock: Clock, keys: &str) -> Self {
+        let timeouts = PATIENT.try_into().unwrap();
+        let store = Store::connect(&Address::parse(redis_url), timeouts).unwrap();
+        let setup = Setup {
+            part: Part::WithoutQueues,
+            ..Setup::default()
+        };
+        let engine = setup.engine(store, clock);
+        Self::start_service(Self::limits(), 256, engine, Self::options(keys)).await
     }
 
     /// Starts one whose queued events go through a log, and whose queues may have so many bytes.

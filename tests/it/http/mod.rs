@@ -5,3 +5,4 @@ mod caching;
 mod connections;
 mod crowding;
 mod errors;
+mod waiting;

@@ -214,7 +214,7 @@ impl Sent {
                 let code = problem["code"].as_str().unwrap_or_default();
                 // A service that has just heard of the time late takes a period that has begun for one that has not.
                 let is_to_wait = ["league-turning", "event-in-future"].contains(&code);
-                if is_to_wait || ["store-unavailable", "internal"].contains(&code) {
+                if is_to_wait || code == "internal" || problem["status"] == 503 {
                     return;
                 }
                 let is_late = self.at.is_some_and(|at| at < ends);

@@ -78,11 +78,10 @@ pub(super) fn outcome(sent: &Sent, result: &Value) -> Outcome {
 }
 
 fn refusal(sent: &Sent, problem: &Value) -> Outcome {
-    match problem["type"].as_str() {
-        Some("/problems/quota-exceeded") if sent.board == QUOTAS && !sent.is_known => {
-            Outcome::Refused
-        }
-        Some("/problems/store-unavailable" | "/problems/internal") => Outcome::Unknown,
+    match problem["code"].as_str() {
+        Some("quota-exceeded") if sent.board == QUOTAS && !sent.is_known => Outcome::Refused,
+        Some("internal") => Outcome::Unknown,
+        _ if problem["status"] == 503 => Outcome::Unknown,
         _ => panic!("{sent:?}: {problem}"),
     }
 }

@@ -508,9 +508,14 @@ impl Model {
             Update::Min => std::cmp::min_by_key(kept, new, |score| {
                 (score.value, score.at, Reverse(score.data))
             }),
-            Update::Last => {
-                std::cmp::max_by_key(kept, new, |score| (score.at, score.value, score.data))
-            }
+            Update::Last => std::cmp::max_by_key(kept, new, |score| {
+                let goodness = if self.board.descending {
+                    score.value
+                } else {
+                    -score.value
+                };
+                (score.at, goodness, score.data)
+            }),
         }
     }
 

@@ -511,7 +511,9 @@ async fn nothing_is_closed_by_a_clock_that_is_doubted() {
         .once()
         .post(&close_path("hour", "2026-11-21T12:00Z"), json!({}))
         .await;
-    early.expect_problem(503, "store-unavailable");
+    assert!(early.headers.contains_key("retry-after"));
+    let detail = early.expect_problem(503, "time-uncertain");
+    assert!(detail.contains("a test doubts it"), "{detail}");
     let ready = client.get("/readyz").await.expect(200);
     assert_eq!(ready["faults"][0]["job"], "closings", "{ready}");
     assert_eq!(instant(&world, "closing_until").await, None);

@@ -208,6 +208,11 @@ async fn metrics_tell_how_much_waits_and_for_how_long_it_has_waited() {
     })
     .await;
     assert!(bytes > 31 * 112);
+    eventually("it warns that no instance applies them", async || {
+        let ready = client.get("/readyz").await.expect(200);
+        ready["warnings"].to_string().contains("standings worker")
+    })
+    .await;
     let waited = put.elapsed();
     let worker = Program::work_on(&redis.url()).await;
     let lag = "standings_ingest_lag_seconds";

@@ -383,6 +383,19 @@ fn documented_user() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_permissions_in_the_guide_are_enough_without_a_password() {
+    let (redis, port) = redis_on_port(&[]).await;
+    let user = documented_user().replace("standings on >CHANGE-ME", "default reset on nopass");
+    assert_eq!(redis.command(&user).await, "+OK\r\n", "{user}");
+    let instance = instance_on(&format!("redis://127.0.0.1:{port}")).await;
+    instance
+        .client
+        .once()
+        .define("b", json!({"windows": ["all"]}))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_permissions_in_the_guide_are_enough() {
     let (redis, port) = redis_on_port(&[]).await;
     let user = documented_user();

@@ -2,6 +2,7 @@
 
 use futures::future::{join, join3};
 use parking_lot::Mutex;
+use standings::domain::problems::KINDS;
 
 use super::closings::close_periods;
 use super::moderation::hide_all;
@@ -126,8 +127,17 @@ async fn post_one_until_taken(
     let taken: Mutex<Option<Result<Vec<Outcome>, String>>> = Mutex::default();
     eventually("the events are taken", async || {
         let outcomes = post(world, boards, request).await;
-        let is_missing =
-            |outcome: &Outcome| outcome.problem.as_deref() == Some("/problems/store-unavailable");
+        let is_missing = |outcome: &Outcome| {
+            let code = outcome
+                .problem
+                .as_deref()
+                .and_then(|kind| kind.strip_prefix("/problems/"));
+            code.is_some_and(|code| {
+                KINDS
+                    .iter()
+                    .any(|kind| kind.name == code && kind.status == 503)
+            })
+        };
         let is_over = !outcomes
             .as_ref()
             .is_ok_and(|outcomes| outcomes.iter().any(is_missing));

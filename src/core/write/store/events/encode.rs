@@ -34,8 +34,7 @@ fn update_name(board: &Board) -> &'static str {
         (Update::Sum, _) => "sum",
         (Update::Max, true) | (Update::Min, false) => "greatest",
         (Update::Max, false) | (Update::Min, true) => "least",
-        (Update::Last, true) => "last_greatest",
-        (Update::Last, false) => "last_least",
+        (Update::Last, _) => "last",
     }
 }
 
