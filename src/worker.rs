@@ -10,6 +10,7 @@ use crate::access::keyring;
 use crate::audit;
 use crate::core::board::announcements::Announcements;
 use crate::core::board::purge::Purge;
+use crate::core::board::registries::Registries;
 use crate::core::board::sweep::Sweep;
 use crate::core::hide::erasures::Erasures;
 use crate::core::hide::hidden::HiddenLists;
@@ -47,6 +48,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Rollover => engine.run(&Rollover).await,
         JobKind::Reshard => engine.run(&Moves).await,
         JobKind::Purge => engine.run(&Purge).await,
+        JobKind::Registries => engine.run(&Registries).await,
         JobKind::Announcement => engine.run(&Announcements::USUAL).await,
         JobKind::Sweep => engine.run(&Sweep).await,
         JobKind::Reservations => engine.run(&LeftBehind::USUAL).await,

@@ -68,7 +68,7 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3);
 const SHARED: [(&str, &str); 21] = [
     (keys::LIVE, "zset"),
     (keys::CHANGES, "zset"),
-    (keys::MOVING, "set"),
+    (keys::MOVING, "hash"),
     (keys::UNNEEDED, "set"),
     (keys::SEQUENCE, "string"),
     (keys::EPOCH, "string"),

@@ -59,6 +59,8 @@ pub struct Engine {
     pub(crate) boards: Boards,
     pub(crate) completing: Completing,
     pub(crate) past: Line,
+    /// When the registries of boards are looked through.
+    pub(crate) registries: Schedule<BoardId>,
     /// When the periods of boards are to be closed.
     pub(crate) closings: Schedule<BoardId>,
     /// Held while a request makes a digest: one at a time.
@@ -81,6 +83,7 @@ impl Engine {
             boards: Boards::default(),
             completing: Completing::default(),
             past: Line::default(),
+            registries: Schedule::default(),
             closings: Schedule::default(),
             digesting: tokio::sync::Mutex::default(),
             left_behind: Homes::default(),

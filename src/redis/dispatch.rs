@@ -138,6 +138,17 @@ impl Store {
         join_all(asked).await.into_iter().flatten().collect()
     }
 
+    /// How many bytes of memory all servers use together; `None` if one of them does not report it.
+    pub(crate) async fn memory_used(&self) -> Option<u64> {
+        let nodes = self.primaries();
+        let used = nodes.iter().map(async |node| {
+            let info = node.readers.command("INFO", vec!["memory".into()]);
+            let info: String = info.await.ok()?;
+            info_fields(&info).get("used_memory")?.parse::<u64>().ok()
+        });
+        join_all(used).await.into_iter().sum()
+    }
+
     /// The time of Redis' clock, in microseconds since the epoch. All instances ask the same server of a cluster.
     pub async fn server_time_us(&self) -> Result<i64, StoreError> {
         let node = self.topology.node(slot_of(keys::SEQUENCE))?;

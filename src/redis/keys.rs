@@ -7,7 +7,7 @@
 //!
 //! | key | kind |
 //! | --- | --- |
-//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), of a deleted one `deleted` (`scripts/core/board/delete.lua`), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/periods/decide.lua`), of its erasures `forgetting` (`scripts/periods/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at`, `queue:ends` (`scripts/periods/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`), `queue:held` (`scripts/queue/hold_queue.lua`), `changed` (`scripts/lib/changed.lua`) |
+//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), of a deleted one `deleted` (`scripts/core/board/delete.lua`), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/periods/decide.lua`), of its erasures `forgetting` (`scripts/periods/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at`, `queue:ends` (`scripts/periods/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`), `queue:held` (`scripts/queue/hold_queue.lua`), `names` (`scripts/core/board/forget_names.lua`), `changed` (`scripts/lib/changed.lua`) |
 //! | `st:{b:16:3}:counts` | [`Kind::CountsHead`]: `version` |
 //! | `st:{b}:1:keys`, `st:{b}:1:quotas` | [`Kind::Registry`], [`Kind::CountsRegistry`] |
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
@@ -51,7 +51,7 @@
 //! | `st:{boards}:begun` | sorted set | `board stamp` by stamp: changes that were begun but not announced |
 //! | `st:{boards}:erasing` | sorted set | `board stamp` by stamp: erasures that may not have ended |
 //! | `st:{boards}:erasure-key` | string | the key of the hashes under which erasures are kept (`scripts/lib/erasures.lua`) |
-//! | `st:{boards}:moving` | set | `note generation board` of boards that move to other shards, possibly of some that have moved |
+//! | `st:{boards}:moving` | hash | `generation board` of boards that move to other shards, possibly of some that have moved: the name of the note (`core/board/store/board_notes.rs`) |
 //! | `st:{boards}:deleted` | set | `generation board` of deleted boards whose remembered events are to be unlinked |
 //! | `st:{boards}:leases` | hash | the leases of work for all boards (`scripts/redis/lease.lua`) |
 //! | `st:{boards}:api-keys` | hash | API keys by name, JSON (`scripts/access/api_key.lua`) |
@@ -65,8 +65,8 @@
 //! | `st:{boards}:orders` | hash | standing orders by members, or by names of erased ones (`scripts/moderation/forget_order.lua`): the number of the task, and the hide as JSON |
 //! | `st:{boards}:order-members`, `st:{boards}:orders-end` | sorted set | these members and names, all under score 0; those whose order has an end, by that instant |
 //! | `st:{boards}:hides-end` | sorted set | `end board` by the instant at which hides of that board end |
-//! | `st:{boards}:moderated` | set | `note generation board` of boards on which members were hidden or brought back (`periods/revisions/store.rs`) |
-//! | `st:{boards}:outboxes` | set | `note generation board` of boards whose outbox may have messages (`webhooks/outbox/store.rs`) |
+//! | `st:{boards}:moderated` | hash | like `moving`, of boards on which members were hidden or brought back (`periods/revisions/store.rs`) |
+//! | `st:{boards}:outboxes` | hash | like `moving`, of boards whose outbox may have messages (`webhooks/outbox/store.rs`) |
 //! | `st:{boards}:queues` | sorted set | `generation tag` of shards whose queue may have events, by the epoch of its listing (`scripts/queue/put.lua`) |
 //! | `st:{boards}:intake` | sorted set | partitions of the log, `events/3`, by their floors: the offsets assumed for shards without one (`queue/intake/`) |
 //! | `st:{boards}:intake-wanted` | set | `generation tag` of shards whose closing waits until they have reached the ends of the log |

@@ -176,7 +176,7 @@ kinds! {
     /// The sum of the scores of a standing, if its layout has this: hash.
     Total as TOTAL = "total": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
     /// The existing standings of a derived series: string (`scripts/lib/derived.lua`).
-    State = "state": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Nothing);
+    State as STATE = "state": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Nothing);
 
     /// Which periods of a unit have data: sorted set (`scripts/lib/periods.lua`).
     Periods as PERIODS = "periods": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Nothing);

@@ -240,8 +240,14 @@ scripts! {
         NEWS = "news", "#!lua flags=no-writes", [];
         /// Marks data that is to be unlinked.
         UNNEEDED = "unneeded", "#!lua flags=allow-oom", [];
+        /// Notes that a board has something for a job.
+        NOTE = "note", "#!lua flags=allow-oom", [];
+        /// Removes such a note.
+        FORGET_NOTE = "forget_note", "#!lua flags=allow-oom", [];
         /// Unlinks the data of a deleted board.
         PURGE = "purge", "#!lua flags=allow-oom", ["slot", "generation"];
+        /// Takes names of keys that no longer exist out of a registry.
+        FORGET_NAMES = "forget_names", "#!lua flags=allow-oom", ["slot", "process", "cursor", "keys", "capture", "changed", "standing", "derived"];
         /// Unlinks what deleted boards have left, among all keys of a server.
         SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
     }
@@ -629,6 +635,7 @@ mod tests {
                 "export_voters",
                 "union",
                 "check_keys",
+                "forget_names",
             ],
         ),
         (
@@ -655,6 +662,8 @@ mod tests {
                 "end_orders",
                 "staleness",
                 "unneeded",
+                "note",
+                "forget_note",
                 "sweep",
                 "writable",
             ],

@@ -7,7 +7,7 @@ use std::time::Instant;
 use futures::FutureExt;
 
 use super::playing::Playing;
-use crate::core::read::past::Asker;
+use crate::core::read::past::{Asker, Patience};
 use crate::core::read::period::{Choice, CohortChoice, Target};
 use crate::core::read::reader::{Reader, Size};
 use crate::core::read::store::standings::{Entry, Page, Query, Visibility};
@@ -246,8 +246,9 @@ pub async fn read<V: View>(
     request: &StandingRequest,
     view: &V,
 ) -> Result<FoundIn<V::Found>, Error> {
+    let patience = Patience::of(request.asker.clone());
     // Boxed, because results and their futures pass through several other futures.
-    let read = |live| read_once(engine, live, request, view).boxed();
+    let read = |live| read_once(engine, live, request, &patience, view).boxed();
     let found = engine.with_board(&request.board, read).await?;
     Ok(*found)
 }
@@ -266,6 +267,7 @@ async fn read_once<V: View>(
     engine: &Engine,
     live: Arc<LiveBoard>,
     request: &StandingRequest,
+    patience: &Patience,
     view: &V,
 ) -> Result<Box<FoundIn<V::Found>>, Error> {
     let now = engine.clock.now();
@@ -280,7 +282,7 @@ async fn read_once<V: View>(
             .of_size(request.size)
             .with_data(request.includes.has(Include::Data))
             .with_visibility(request.visibility)
-            .asked_by(request.asker.clone()),
+            .with_patience(patience),
     };
     let found = view.read(&attempt).await?;
     let (as_of, seen) = (attempt.reader.as_of(), attempt.reader.seen());

@@ -119,6 +119,7 @@ impl Engine {
         let board = live.as_ref().map(|live| &*live.board);
         let derives = board.is_some_and(|board| board.derived().next().is_some());
         self.completing.plan(id, derives);
+        self.registries.plan(id, live.is_some());
         if live.is_some() {
             (self.hooks.plan_work)(self, id);
         }

@@ -31,6 +31,8 @@
 //!   moved away: a definition that is lost takes no data with it.
 //! - **Keys that are in no registry** (remembered ids, outcomes under tokens, counts that expire, marks of void tokens) are
 //!   searched for among all keys (`sweep.rs`), once no shard has a head any more, so the walk can't miss new ones.
+//! - **Names in registries** stay when their keys expire. A job walks through each registry once an hour and takes out names
+//!   whose keys are missing (`registries.rs`). So events need not know which keys have expired.
 
 pub mod announcements;
 pub mod boards;
@@ -38,5 +40,6 @@ mod deletions;
 pub mod live;
 pub(crate) mod news;
 pub mod purge;
+pub mod registries;
 pub mod store;
 pub mod sweep;

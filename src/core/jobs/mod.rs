@@ -35,6 +35,7 @@
 //! | `queue-sizes` | `queue/capacity.rs` | everyone's: looks up how much waits in queues | 1 s |
 //! | `rollover` | `core/read/rollover.rs` | completes derived standings ahead of time | 500 ms |
 //! | `purge` | `core/board/purge.rs` | unlinks data that nothing needs | 1 s |
+//! | `registries` | `core/board/registries.rs` | takes names of expired keys out of registries | 1 s; each registry every hour |
 //! | `sweep` | `core/board/sweep.rs` | lease: searches all keys for leftovers of deleted boards | 1 min |
 //! | `announcement` | `core/board/announcements.rs` | announces changes whose instance died | 1 s |
 //! | `hidden-lists` | `core/hide/hidden.rs` | finds more members for lists that `keep_top` keeps short | 1 s |
@@ -162,6 +163,8 @@ jobs! {
     Reshard = "reshard", Anyone, 1_000;
     /// Unlinks data that is not needed any more.
     Purge = "purge", Anyone, 1_000;
+    /// Takes names of keys that no longer exist out of registries.
+    Registries = "registries", Anyone, 1_000;
     /// Announces a change whose instance died.
     Announcement = "announcement", Anyone, 1_000;
     /// Searches all keys for leftovers of deleted boards: one walk serves all that were deleted before it.

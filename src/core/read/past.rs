@@ -7,11 +7,11 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::timeout;
 
 use crate::core::Error;
@@ -104,6 +104,50 @@ impl Share {
     fn used_up_for(&self, now: Timestamp) -> Option<Duration> {
         let over_ms = self.spend(0, now).checked_sub(STEPS_MAX * STEP_MS)?;
         (over_ms > 0).then(|| Duration::from_millis(over_ms))
+    }
+}
+
+/// The patience of a request, shared by all of its attempts: until when it waits for standings that are being completed,
+/// whether for its turn or for steps, and its turn to build those of the past, once it has one.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    asker: Option<Asker>,
+    until: OnceLock<Instant>,
+    turn: OnceCell<Turn>,
+}
+
+impl Patience {
+    /// That of a request of this client; `None`: one whose building has no limit.
+    pub(crate) fn of(asker: Option<Asker>) -> Self {
+        Self {
+            asker,
+            until: OnceLock::new(),
+            turn: OnceCell::new(),
+        }
+    }
+
+    /// Until when the request waits: for so long after it first had to.
+    pub(crate) fn until(&self, wait_max: Duration) -> Instant {
+        *self.until.get_or_init(|| Instant::now() + wait_max)
+    }
+
+    /// The turn of the request, for which it waits until this instant; `None` if its building has no limit.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Line::turn`].
+    pub(crate) async fn turn(
+        &self,
+        line: &Line,
+        clock: &Clock,
+        until: Instant,
+    ) -> Result<Option<&Turn>, Error> {
+        let Some(asker) = &self.asker else {
+            return Ok(None);
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        let turn = || line.turn(asker, clock, left);
+        Ok(Some(self.turn.get_or_try_init(turn).await?))
     }
 }
 
@@ -223,6 +267,28 @@ mod tests {
         }
         let order = order.lock().clone();
         assert_eq!(order, ["other", "one", "one again"]);
+    }
+
+    #[tokio::test]
+    async fn a_request_waits_for_its_turn_and_its_standings_in_one_time() {
+        const WAITED: Duration = Duration::from_millis(20);
+        let (line, clock, one) = (Line::default(), clock(), asker("one"));
+        let held = line.turn(&one, &clock, LONG).await.unwrap();
+        let patience = Patience::of(Some(one));
+        let waits = async {
+            let until = patience.until(LONG);
+            patience.turn(&line, &clock, until).await.unwrap()
+        };
+        let holds = async {
+            tokio::time::sleep(WAITED).await;
+            drop(held);
+        };
+        let (turn, ()) = tokio::join!(waits, holds);
+        let left = patience.until(LONG) - Instant::now();
+        assert!(left + WAITED <= LONG, "{left:?}");
+        // The next attempt of the request goes on with its turn.
+        let again = patience.turn(&line, &clock, Instant::now()).await.unwrap();
+        assert!(std::ptr::eq(turn.unwrap(), again.unwrap()));
     }
 
     #[tokio::test]

@@ -9,9 +9,8 @@ use std::time::Instant;
 use futures::FutureExt;
 use indexmap::IndexSet;
 use parking_lot::Mutex;
-use tokio::sync::OnceCell;
 
-use super::past::{Asker, Turn};
+use super::past::Patience;
 use super::store::standings::{self, Answer, Query, ShardAnswer, Visibility};
 use crate::core::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::edition::{Changed, ShardSeen};
@@ -110,9 +109,7 @@ pub(crate) struct Reader<'a> {
     size: Size,
     has_data: bool,
     visibility: Visibility,
-    asker: Option<Asker>,
-    /// Set once standings of the past had to be built.
-    turn: OnceCell<Turn>,
+    patience: Option<&'a Patience>,
     calls: Mutex<Calls>,
 }
 
@@ -185,15 +182,15 @@ impl<'a> Reader<'a> {
             size: Size::default(),
             has_data: false,
             visibility: Visibility::default(),
-            asker: None,
-            turn: OnceCell::new(),
+            patience: None,
             calls: Mutex::default(),
         }
     }
 
-    /// For a request of this client, to bound what is built of the past for it.
-    pub(crate) fn asked_by(self, asker: Option<Asker>) -> Self {
-        Self { asker, ..self }
+    /// For a request with this patience, to bound what is built for it and how long it waits.
+    pub(crate) fn with_patience(self, patience: &'a Patience) -> Self {
+        let patience = Some(patience);
+        Self { patience, ..self }
     }
 
     /// For a request of this size.
@@ -312,17 +309,22 @@ impl<'a> Reader<'a> {
     }
 
     async fn complete(&self, shard: &Shard, series: Series, start_ms: i64) -> Result<(), Error> {
-        let asker = self.asker.as_ref();
-        let asker = asker.filter(|_| self.engine.is_past(shard, series, start_ms));
-        let turn = match asker {
-            Some(asker) => {
-                let turn = || self.engine.turn_to_build(asker);
-                Some(self.turn.get_or_try_init(turn).await?)
+        let engine = self.engine;
+        let wait_max = engine.steps_wait_max();
+        let (until, turn) = match self.patience {
+            Some(patience) => {
+                let until = patience.until(wait_max);
+                let turn = if engine.is_past(shard, series, start_ms) {
+                    patience.turn(&engine.past, &engine.clock, until).await?
+                } else {
+                    None
+                };
+                (until, turn)
             }
-            None => None,
+            None => (Instant::now() + wait_max, None),
         };
-        self.engine
-            .complete_from(shard, series, start_ms, turn)
+        engine
+            .complete_from(shard, (series, start_ms), until, turn)
             .await
     }
 

@@ -57,8 +57,9 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::time::timeout_at;
 
-use super::past::{Asker, Turn};
+use super::past::Turn;
 use super::store::rollover::{self, STEP_BUDGET, kept_from};
 use crate::core::jobs::faults::Subject;
 use crate::core::jobs::schedule::Schedule;
@@ -119,12 +120,13 @@ impl Completing {
 }
 
 impl Engine {
-    /// Completes the standing of a derived series whose newest period begins at this instant; with a turn, at its pace.
+    /// Completes the standing of a derived series whose newest period begins at this instant, for a caller that waits until
+    /// another one; with a turn, at its pace.
     pub(crate) async fn complete_from(
         &self,
         shard: &Shard,
-        series: Series,
-        start_ms: i64,
+        (series, start_ms): (Series, i64),
+        until: Instant,
         turn: Option<&Turn>,
     ) -> Result<(), Error> {
         let Some(derived) = shard.derived_as(series) else {
@@ -133,9 +135,9 @@ impl Engine {
         let start = Timestamp::from_ms_clamped(start_ms);
         let unit = derived.window.unit();
         let period = shard.calendar.containing(unit, start);
-        let _alone = match turn {
-            Some(turn) => Some(turn.alone.lock().await),
-            None => None,
+        let left = || {
+            let (window, id) = (derived.window, &shard.id);
+            format!("{window} of board {id} is still being completed")
         };
         let key = (
             shard.tag().to_owned(),
@@ -144,10 +146,15 @@ impl Engine {
             period.start_ms,
         );
         let running = self.completing.running(key);
-        let _running = running.lock().await;
-        let left = || {
-            let (window, id) = (derived.window, &shard.id);
-            format!("{window} of board {id} is still being completed")
+        let locks = async {
+            let alone = match turn {
+                Some(turn) => Some(turn.alone.lock().await),
+                None => None,
+            };
+            (alone, running.lock().await)
+        };
+        let Ok(_locks) = timeout_at(until.into(), locks).await else {
+            return Err(Error::pending(left()));
         };
         let step = || async {
             let begun = Instant::now();
@@ -158,7 +165,8 @@ impl Engine {
             // If the definition has changed, the caller that needs the standing begins again with the new one.
             Ok(Progress::more_if(advanced == Some(false)))
         };
-        self.take_steps(self.steps_wait_max(), step, left).await
+        let wait_max = until.saturating_duration_since(Instant::now());
+        self.take_steps(wait_max, step, left).await
     }
 
     /// Whether a standing whose newest period begins at this instant is built only for reads (`past.rs`).
@@ -167,12 +175,6 @@ impl Engine {
             let running = running(shard, &derived, self.clock.now());
             start_ms < kept_from(shard, &running)
         })
-    }
-
-    /// Waits until this instance may build standings of the past for a request.
-    pub(crate) async fn turn_to_build(&self, asker: &Asker) -> Result<Turn, Error> {
-        let wait_max = self.steps_wait_max();
-        self.past.turn(asker, &self.clock, wait_max).await
     }
 
     /// Begins the running period's standing of every derived series; on a new board that completes it. A fault is only

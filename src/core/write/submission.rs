@@ -290,7 +290,8 @@ impl Engine {
         let standing = Standing::of(series, section);
         for live_shard in live.shards_of(section) {
             let shard = &live_shard.shard;
-            self.complete_from(shard, series, section.period.start_ms, None)
+            let until = Instant::now() + self.steps_wait_max();
+            self.complete_from(shard, (series, section.period.start_ms), until, None)
                 .await?;
             let followed = live_shard.follow_hides(standing).await;
             let followed = self.unless_again(&live.board.id, followed).await?;

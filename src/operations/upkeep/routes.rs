@@ -129,16 +129,18 @@ pub struct MemoryBody {
     pub board: String,
     /// About how many bytes its keys take.
     pub bytes: u64,
-    /// How many keys it has.
+    /// About how many keys it has.
     pub keys: u64,
-    /// How many keys were measured; the others are assumed to be of average size.
+    /// How many keys were measured; if these are all of them, the estimate is what Redis reports.
     pub sampled: u64,
 }
 
 /// Estimate how much of Redis' memory a board takes.
 ///
-/// The service measures up to 128 random keys, so with more keys the estimate varies. It does not include counts of quotas
-/// that expire.
+/// The service measures the keys that a board has one of, the keys of up to 64 periods of each window, and up to 512 others,
+/// all chosen at random, and assumes that the rest are like these. So with more keys the estimate varies, above all if
+/// some periods have far more members than others. It is never more than Redis uses in all. It does not include remembered
+/// event ids and counts of quotas that expire.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/memory", operation_id = "get_memory",
     responses((status = 200, description = "The estimate", body = MemoryBody))

@@ -13,6 +13,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::instance::Instance;
 use crate::domain::intake::Backlog;
 use crate::domain::part::Part;
+use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::queue;
 use crate::queue::store::queues::{self, QueueName, QueueSize};
@@ -20,8 +21,6 @@ use crate::runtime::join::try_join_all;
 
 /// How many queues are read at the same time.
 const AT_ONCE: usize = 16;
-/// The most keys of a board that are measured; at least one of each shard.
-const KEYS_MAX: usize = 128;
 
 /// The events that wait in the queues of a board.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -40,18 +39,28 @@ pub async fn instances(engine: &Engine) -> Result<BTreeMap<String, Instance>, Er
     Ok(instances)
 }
 
-/// Estimates the memory that a board takes from a sample of its keys.
+/// Estimates the memory that a board takes: never more than all servers use.
 pub async fn footprint(engine: &Engine, id: &BoardId) -> Result<Footprint, Error> {
-    let live = engine.live_board(id).await?;
-    let count = (KEYS_MAX / live.shards.len()).max(1);
-    let shards = live.shards.iter();
-    let parts = shards.map(|live| store::estimate(&engine.store, &live.shard, count));
-    let mut all = Footprint::default();
-    for part in try_join_all(parts).await? {
-        all.keys += part.keys;
-        all.bytes = all.bytes.saturating_add(part.bytes);
-        all.sampled += part.sampled;
+    let (live, store) = (engine.live_board(id).await?, &engine.store);
+    let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
+    let homes: Vec<&Shard> = live.homes.iter().map(|home| &home.home).collect();
+    let homes = if homes.is_empty() { &shards } else { &homes };
+    let of_shards = shards
+        .iter()
+        .map(|shard| store::of_shard(store, shard, shards.len()));
+    let of_homes = homes
+        .iter()
+        .map(|home| store::of_home(store, home, homes.len()));
+    let mut all = store::of_board(store, &live.board).await?;
+    for part in try_join_all(of_shards)
+        .await?
+        .into_iter()
+        .chain(try_join_all(of_homes).await?)
+    {
+        all.add(part);
     }
+    let used = store.memory_used().await;
+    all.bytes = all.bytes.min(used.unwrap_or(u64::MAX));
     Ok(all)
 }
 

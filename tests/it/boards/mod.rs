@@ -5,4 +5,6 @@ mod definitions;
 mod deleted;
 mod deletion;
 mod expiry;
+mod memory;
 mod redefined;
+mod registries;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 pub use standings::core::board::announcements::Announcements;
 pub use standings::core::board::purge::Purge;
+pub use standings::core::board::registries::Registries;
 pub use standings::core::board::sweep::Sweep;
 pub use standings::core::hide::erasures::Erasures;
 pub use standings::core::hide::hidden::HiddenLists;

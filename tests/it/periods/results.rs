@@ -8,12 +8,14 @@ use futures::future::join_all;
 use reqwest::Method;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
+use standings::core::board::store::board_notes::{self, NotedFor};
+use standings::core::jobs::Job;
 use standings::core::read::period::Choice;
 use standings::domain::ids::BoardId;
 use standings::periods::{export, results};
 
 use crate::harness::client::Answer;
-use crate::harness::jobs::{ClosePeriods, Purge};
+use crate::harness::jobs::{ClosePeriods, Purge, Revisions};
 use crate::harness::{Client, Instance, World};
 
 const DAY: &str = "2026-11-20";
@@ -696,4 +698,22 @@ async fn a_digest_is_that_of_the_export_also_after_erasures_before_and_after_a_m
     world.move_to("b", 3).await;
     client.delete("/v1/boards/b/members/bob").await.expect(204);
     check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_with_thousands_of_hides_holds_up_the_revisions_of_no_other() {
+    let world = World::start("2026-11-21T12:00:00Z").await;
+    let engine = world.engine();
+    for (board, hides) in [("busy", 5_000), ("quiet", 1)] {
+        let definition = json!({"windows": ["day"], "finalize": "10m"});
+        world.client().define(board, definition).await;
+        let board = engine.board(&BoardId::parse(board).unwrap()).await.unwrap();
+        for _ in 0..hides {
+            let noted = board_notes::note(&engine.store, NotedFor::Revision, &board);
+            noted.await.unwrap();
+        }
+    }
+    let due = Revisions.due(engine).await.unwrap();
+    let due: BTreeSet<&str> = due.iter().map(|board| board.id.as_str()).collect();
+    assert_eq!(due, BTreeSet::from(["busy", "quiet"]));
 }

@@ -191,3 +191,25 @@ async fn one_holder_at_a_time_has_the_lease_of_a_board() {
     assert!(third >= second && position.is_empty());
     assert_eq!(lease("2", "z", "60000", "").await, Reply::texts(&["STALE"]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_has_one_note_which_stays_if_it_was_made_after_the_last_look() {
+    let redis = RedisServer::start().await;
+    let key = "st:{boards}:outboxes";
+    let call = async |script, board: &str, note: &str| {
+        let args = [board, note].map(str::as_bytes);
+        assert_eq!(
+            run(&redis, script, &[key], &args).await,
+            Reply::texts(&["OK"])
+        );
+    };
+    call(&script::NOTE, "1 b", "one").await;
+    call(&script::NOTE, "1 b", "two").await;
+    call(&script::NOTE, "1 c", "three").await;
+    call(&script::FORGET_NOTE, "1 b", "one").await;
+    let notes = redis.run(&[b"HGETALL", key.as_bytes()]).await;
+    assert_eq!(notes, Reply::texts(&["1 b", "two", "1 c", "three"]));
+    call(&script::FORGET_NOTE, "1 b", "two").await;
+    let notes = redis.run(&[b"HGETALL", key.as_bytes()]).await;
+    assert_eq!(notes, Reply::texts(&["1 c", "three"]));
+}

@@ -189,11 +189,13 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
             | "players" | "seated" | "letters" | "waiting" | "tasks" => "#!lua flags=no-writes",
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
-            | "api_key" | "unneeded" | "purge" | "lease" | "settle" | "shard" | "voters"
-            | "export_voters" | "union" | "erase" | "forget" | "hidden_list" | "prune_journal"
-            | "note_task" | "end_orders" | "begin_forgetting" | "forget_order" | "end_line"
-            | "staleness" | "webhook" | "give_back" | "clear_queue" | "unlist_queue"
-            | "discard" | "format" => "#!lua flags=allow-oom",
+            | "api_key" | "unneeded" | "note" | "forget_note" | "forget_names" | "purge"
+            | "lease" | "settle" | "shard" | "voters" | "export_voters" | "union" | "erase"
+            | "forget" | "hidden_list" | "prune_journal" | "note_task" | "end_orders"
+            | "begin_forgetting" | "forget_order" | "end_line" | "staleness" | "webhook"
+            | "give_back" | "clear_queue" | "unlist_queue" | "discard" | "format" => {
+                "#!lua flags=allow-oom"
+            }
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -219,6 +221,7 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         (&script::END_QUEUED, 6, &["1"]),
         (&script::SHARD, 1, &["1"; 3]),
         (&script::PURGE, 2, &["1"; 3]),
+        (&script::FORGET_NAMES, 2, &["1"]),
         (&script::PROFILES, 4, &["m", "*", "{}", "1"]),
         (&script::BEGIN_SESSION, 2, &["{}", "1", "1"]),
     ];

@@ -5,4 +5,5 @@ pub mod boards;
 pub(crate) mod definitions;
 pub mod deletions;
 pub mod purge;
+pub mod registries;
 pub mod sweep;

@@ -10,7 +10,7 @@ use super::calendar::Calendar;
 use super::finals::{self, Results};
 use super::naive::{Cohort, Model, Settings, Tier};
 use super::{BEGIN, INSTANCES};
-use crate::harness::jobs::ClosePeriods;
+use crate::harness::jobs::{ClosePeriods, Registries};
 use crate::harness::random::{Random, seed};
 use crate::harness::redis::eventually;
 use crate::harness::{Client, World};
@@ -233,7 +233,9 @@ impl<'a> Game<'a> {
             let engine = &instances[(first + index) % INSTANCES].engine;
             // Where a server was killed, its clients may not be back yet.
             eventually("the jobs are done", async || {
-                engine.refresh_boards().await.is_ok() && engine.run(&ClosePeriods).await.is_ok()
+                engine.refresh_boards().await.is_ok()
+                    && engine.run(&ClosePeriods).await.is_ok()
+                    && engine.run(&Registries).await.is_ok()
             })
             .await;
         });

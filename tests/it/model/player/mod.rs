@@ -26,7 +26,7 @@ use super::finals::Rule;
 use super::naive::{Board, Event, Model, Ranking, SCORE_MAX, Window};
 use super::reads::Known;
 use crate::harness::World;
-use crate::harness::jobs::{Erasures, Rollover, SETTLE_ALL};
+use crate::harness::jobs::{Erasures, Registries, Rollover, SETTLE_ALL};
 use crate::harness::random::Random;
 use crate::harness::redis::eventually;
 
@@ -276,7 +276,9 @@ impl Game<'_> {
             Step::RollOver { instance } => {
                 let instance = pick(*instance, self.world.instances.len());
                 self.log.push(format!("instance {instance} rolls over"));
-                let done = self.world.instances[instance].engine.run(&Rollover).await;
+                let engine = &self.world.instances[instance].engine;
+                let rolled = engine.run(&Rollover).await;
+                let done = rolled.and(engine.run(&Registries).await);
                 done.map_err(|error| error.to_string())
             }
             Step::Erase {
