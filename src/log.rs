@@ -92,7 +92,7 @@ fn record_panic(panic: &PanicHookInfo<'_>) {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.0.flush(FLUSH_TIME_MAX);
+        self.0.wait_until_written(FLUSH_TIME_MAX);
     }
 }
 
@@ -120,7 +120,7 @@ impl Buffer {
     }
 
     /// Waits until everything is written or lost.
-    fn flush(&self, time_max: Duration) {
+    fn wait_until_written(&self, time_max: Duration) {
         let end = Instant::now() + time_max;
         let mut state = self.state.lock();
         while state.is_writing || !state.waiting.is_empty() {
@@ -244,7 +244,7 @@ mod tests {
         }
 
         fn flush(&self) {
-            self.log.0.flush(Duration::from_mins(1));
+            self.log.0.wait_until_written(Duration::from_mins(1));
         }
     }
 
@@ -282,9 +282,9 @@ mod tests {
         // What is being written, and what waits, is bounded; the rest was lost.
         let (lost, kept) = (bench.lost(), 2 * WAITING_BYTES_MAX as u64 / 1_024);
         assert!(lost >= 4_096 - kept, "{lost}");
-        bench.log.0.flush(Duration::from_millis(1));
+        bench.log.0.wait_until_written(Duration::from_millis(1));
         drop(bench.tell);
-        bench.log.0.flush(Duration::from_mins(1));
+        bench.log.0.wait_until_written(Duration::from_mins(1));
         let got: String = bench.got.try_iter().collect();
         assert_eq!(got.lines().count() as u64, 4_096 - lost);
         assert!(got.lines().all(|got| got == line));

@@ -93,19 +93,24 @@ impl Check<'_> {
         &mut self,
         suspects: Vec<(String, Name)>,
     ) -> Result<BTreeMap<BoardId, u64>, StoreError> {
+        let mut suspects = suspects;
+        for (key, name) in &mut suspects {
+            if is_head(name) {
+                name.generation = self.generation_at(key).await?;
+            }
+        }
         let ids = suspects.iter().map(|(_, name)| name.id.clone()).collect();
         let (boards, unneeded) = self.settled(ids).await?;
         let (mut found, mut marked) = (Vec::new(), HashSet::new());
         let mut unproved: BTreeMap<(BoardId, Option<u64>), u64> = BTreeMap::new();
-        for (key, mut name) in suspects {
+        for (key, name) in suspects {
             let Some(defined) = boards.get(&name.id) else {
                 continue;
             };
-            let is_head = matches!(name.kind, Some(Kind::Head | Kind::CountsHead));
-            if is_head {
-                let version = store::version_at(self.store, &key).await?;
-                name.generation =
-                    version.and_then(|version| version.rsplit_once('-')?.0.parse().ok());
+            let is_head = is_head(&name);
+            if is_head && self.generation_at(&key).await? != name.generation {
+                // It is the head of another board by now.
+                continue;
             }
             let judged = match verdict(&name, defined, &unneeded) {
                 Verdict::Registered | Verdict::Fine => continue,
@@ -256,6 +261,12 @@ impl Check<'_> {
         }))
     }
 
+    /// The generation that a head has.
+    async fn generation_at(&self, key: &str) -> Result<Option<u64>, StoreError> {
+        let version = store::version_at(self.store, key).await?;
+        Ok(version.and_then(|version| version.rsplit_once('-')?.0.parse().ok()))
+    }
+
     async fn defined(&self, id: &BoardId) -> Result<Defined, StoreError> {
         let head = store::load_head(self.store, id.as_str()).await?;
         let state = match head.board(id) {
@@ -280,6 +291,11 @@ enum State {
     Undefined,
     /// Something that this program can't read.
     Unreadable,
+}
+
+/// Whether a key is a head. These serve all generations of a board.
+fn is_head(name: &Name) -> bool {
+    matches!(name.kind, Some(Kind::Head | Kind::CountsHead))
 }
 
 /// The verdict about a key by its name.

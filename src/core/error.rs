@@ -99,7 +99,7 @@ impl From<Problem> for Error {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
-        let wait_s = match error {
+        let retry_after = match error {
             Error::Rejected { wait_s, .. } => wait_s,
             _ => None,
         };
@@ -142,7 +142,7 @@ impl From<Error> for Problem {
             },
         };
         Self {
-            own: wait_s.map(Own::RetryAfter),
+            own: retry_after.map(Own::RetryAfter),
             ..Self::new(kind, detail)
         }
     }

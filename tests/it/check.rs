@@ -18,7 +18,7 @@ use standings::moves;
 use tokio::time::sleep;
 
 use crate::harness::World;
-use crate::harness::jobs::{Moves, Purge, Rollover};
+use crate::harness::jobs::{Moves, Purge, Rollover, Sweep};
 use crate::harness::program::Program;
 use crate::harness::random::{Random, case_count, some_of};
 use crate::harness::redis::Reply;
@@ -315,7 +315,7 @@ async fn every_contradiction_is_found_named_and_mended() {
             &last,
             &[
                 "1,4 same: ZADD DAY -70 ann => score ann",
-                "1 left: DEL HASH => no_member ann, no_member bob, no_member cid, no_member dan",
+                "1 left: DEL HASH => no_member ann, no_member bob, no_member cid, no_member dan, total",
             ],
         ),
         (
@@ -347,7 +347,7 @@ async fn every_contradiction_is_found_named_and_mended() {
             &both,
             &[
                 // The distinct scores show which is right.
-                "1,4 same: ZADD DAY -70 ~ann => distinct, score ann",
+                "1 same: ZADD DAY -70 ~ann => distinct, score ann",
                 "1 left: ZADD DAY -70 ~ann; DEL SCORES => score ann, undistinct, undistinct",
             ],
         ),
@@ -699,11 +699,9 @@ async fn nothing_is_found_amid_writes_and_large_standings_are_looked_at_part_by_
         let rolling = key_of_largest(&world, "st:*plain*:last-3-hours:*T10:00Z").await;
         run(&world, &["ZINCRBY", &rolling, "1", "m7"]).await;
         let report = check(&world, false).await;
-        assert_eq!(kinds(&report.findings)[..1], [("sum", "m7")], "{report:?}");
-        assert!(
-            kinds(&report.findings).contains(&("total", "")),
-            "{report:?}"
-        );
+        // What a standing with a wrong total follows from is only compared once that is repaired.
+        let found = kinds(&report.findings);
+        assert_eq!(found, [("total", ""), ("total", "")], "{report:?}");
         assert!(check(&world, true).await.is_sound());
         assert_eq!(check(&world, false).await.findings, []);
     }

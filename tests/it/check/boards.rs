@@ -76,6 +76,7 @@ async fn what_is_left_of_a_lost_board_goes_once_it_is_said_that_nobody_needs_it(
     assert_eq!(report.contradictions, report.removals, "{report:?}");
     assert!(check(&world, true).await.is_sound());
     assert_eq!(kinds(&check(&world, false).await.findings), []);
+    world.engine().run(&Sweep).await.unwrap();
     let now = world.redis.keys("st:{b:*}:*").await;
     assert!(!now.iter().any(|key| left.contains(key)), "{now:?}");
     assert_eq!(read(&world, "b").await, shown);

@@ -56,7 +56,7 @@ fn expected(scores: &[(&str, f64)]) -> Vec<(String, f64)> {
 async fn expect_no_traces(world: &World) {
     world.client().delete("/v1/boards/v").await.expect(204);
     world.engine().run(&Purge).await.unwrap();
-    assert_eq!(world.redis.keys("st:{v}*").await, [""; 0]);
+    assert_eq!(world.redis.leftover("st:{v}*").await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
