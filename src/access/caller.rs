@@ -155,17 +155,13 @@ impl Caller {
             return Ok(());
         }
         let scope = scope.name();
-        let (kind, detail) = match &self.known_by {
-            KnownBy::Visit(kind) => {
-                let detail = format!("this needs an API key with the scope `{scope}`");
-                (*kind, detail)
-            }
-            _ => {
-                let own = self.own_scopes();
-                (FORBIDDEN, format!("this needs the scope `{scope}`; {own}"))
-            }
-        };
-        Err(Problem::new(kind, detail))
+        if let KnownBy::Visit(kind) = &self.known_by {
+            let detail = format!("this needs an API key with the scope `{scope}`");
+            return Err(Problem::new(*kind, detail));
+        }
+        let own = self.own_scopes();
+        let detail = format!("this needs the scope `{scope}`; {own}");
+        Err(Problem::new(FORBIDDEN, detail))
     }
 
     /// The scopes that it has, for people.

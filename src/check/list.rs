@@ -13,7 +13,7 @@ use crate::redis::{StoreError, keys};
 struct Listed {
     is_defined: bool,
     version: Option<String>,
-    is_listed: bool,
+    is_in_list: bool,
     /// Whether a deleted board of this name is proved, and nothing else is left.
     is_deleted: bool,
 }
@@ -80,7 +80,7 @@ impl Check<'_> {
         if outcome == Outcome::Repaired {
             boards::announce(self.store, id, None).await?;
         }
-        let detail = match (was_defined, wrong.is_listed) {
+        let detail = match (was_defined, wrong.is_in_list) {
             (false, _) => "it is in the list of boards, and was deleted",
             (true, false) => "it is defined, and not in the list of boards",
             (true, true) => "it is not in its place in the list of boards",
@@ -116,7 +116,7 @@ impl Check<'_> {
         Ok((!is_right).then_some(Listed {
             is_defined: definition.is_some(),
             version,
-            is_listed: score.is_some(),
+            is_in_list: score.is_some(),
             is_deleted: deleted.is_some() && !is_left,
         }))
     }

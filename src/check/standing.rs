@@ -24,7 +24,7 @@ impl Check<'_> {
         let place = Place::of_key(shard, zset);
         let standing = keys::standing_of(shard, zset);
         let of_events = standing.filter(|_| kind == Kind::Standing);
-        let mut known = self.known_of(shard, kind, of_events);
+        let mut known = Self::known_of(shard, kind, of_events);
         let never_expires = known.is_certain && known.expires_at_ms.is_none();
         let (mut phase, mut cursor) = (String::new(), "0".to_owned());
         let (mut is_whole, mut is_sound) = (false, true);
@@ -87,7 +87,7 @@ impl Check<'_> {
     }
 
     /// What is known of a standing at first: standings of events expire with their periods, others never.
-    fn known_of(&self, shard: &Shard, kind: Kind, of_events: Option<Standing>) -> Known {
+    fn known_of(shard: &Shard, kind: Kind, of_events: Option<Standing>) -> Known {
         let expires_at_ms = of_events.and_then(|standing| shard.kept_until_ms(&standing.period));
         // With later revisions the retention may have been different when the standing began.
         let is_first = shard.revision == 1 && of_events.is_some();

@@ -135,7 +135,9 @@ async fn submit_to(
         // An attempt under an older definition is refused, and reads this one.
         let live = engine.live_board(board).await;
         if !live.is_ok_and(|live| options.may_read(&live.board)) {
-            results.iter_mut().for_each(|(_, result)| withhold(result));
+            for (_, result) in &mut results {
+                withhold(result);
+            }
         }
     }
     counted(engine, results)

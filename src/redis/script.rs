@@ -231,7 +231,7 @@ scripts! {
         /// Records that a board has events.
         USE = "use", "#!lua", [];
         /// Deletes a definition.
-        DELETE = "delete", "#!lua flags=allow-oom", [];
+        DELETE = "delete", "#!lua flags=allow-oom", ["slot"];
         /// Begins a change of a board.
         BEGIN = "begin", "#!lua flags=allow-oom", [] with [formats];
         /// Announces to all instances that a definition has changed.

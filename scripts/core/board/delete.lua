@@ -14,6 +14,7 @@
 
 if #KEYS ~= 1 or #ARGV ~= 4 then return redis.error_reply('ERR delete.lua: 1 key, 4 arguments') end
 local BOARD, seen, stamp, unfinished, lasts = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+require_slot(BOARD)
 
 if redis.call('HGET', BOARD, 'version') ~= seen then return {'CHANGED'} end
 redis.call('DEL', BOARD)

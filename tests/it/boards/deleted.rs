@@ -249,10 +249,10 @@ async fn writes_amid_deletions_are_refused_or_count() {
         // 0: the board of the round before, 1: being replaced, 2: the new one.
         let (phase, phase_is) = (AtomicUsize::new(0), Ordering::SeqCst);
         let shards = u16::try_from(random.below(5) + 1).unwrap();
-        let moves = random.below(3) == 0;
+        let is_moved = random.below(3) == 0;
         let replaced = async {
             tokio::task::yield_now().await;
-            if moves {
+            if is_moved {
                 let wanted = world.client().get("/v1/boards/b/shards").await.expect(200);
                 let next = 1 + wanted["shards"].as_u64().unwrap() % 4;
                 world
@@ -298,12 +298,12 @@ async fn writes_amid_deletions_are_refused_or_count() {
             }
             counted
         }));
-        let moved = async {
-            if moves {
+        let moving = async {
+            if is_moved {
                 world.engine().run(&Moves).await.unwrap();
             }
         };
-        let ((), written, ()) = tokio::join!(replaced, written, moved);
+        let ((), written, ()) = tokio::join!(replaced, written, moving);
         world.engine().run(&SETTLE_ALL).await.unwrap();
         world.engine().run(&ApplyQueues).await.unwrap();
         let client = &world.instances[1].client;

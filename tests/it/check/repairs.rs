@@ -110,7 +110,7 @@ async fn no_hidden_list_is_dropped_that_alone_keeps_a_member_out_of_sight() {
         let journals = world.redis.keys("st:{b}:*:hide-journal").await;
         let words = damage.iter().map(|word| match *word {
             "JOURNAL" => journals[0].as_str(),
-            word => word,
+            other => other,
         });
         run(&world, &words.collect::<Vec<_>>()).await;
         let lists = world.redis.keys("st:*:s:day:2026-11-21:hidden-list").await;

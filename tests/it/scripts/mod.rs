@@ -219,6 +219,7 @@ async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_thei
         (&script::ERASE, 2, &["1"]),
         (&script::FORGET, 2, &["1"]),
         (&script::END_QUEUED, 6, &["1"]),
+        (&script::DELETE, 1, &["1"; 4]),
         (&script::SHARD, 1, &["1"; 3]),
         (&script::PURGE, 2, &["1"; 3]),
         (&script::FORGET_NAMES, 2, &["1"]),
