@@ -196,7 +196,7 @@ async fn registries_name_every_key_and_forget_those_that_are_gone() {
         }
         world.client().delete("/v1/boards/b").await.expect(204);
         world.engine().run(&Purge).await.unwrap();
-        let mut left = world.redis.keys(&keys::pattern("b")).await;
+        let mut left = world.redis.leftover(&keys::pattern("b")).await;
         left.retain(|key| {
             take_apart(key)
                 .unwrap()

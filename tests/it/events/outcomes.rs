@@ -85,7 +85,7 @@ async fn a_header_is_the_id_of_one_event_and_no_batch_may_have_it() {
     let batch = |events: &[Value]| json!({ "events": events }).to_string();
     for body in [
         batch(&[]),
-        batch(&[without_id.clone()]),
+        batch(std::slice::from_ref(&without_id)),
         batch(&[event("1")]),
         batch(&[event("1"), without_id.clone()]),
         batch(&[event("1"), event("2")]),
