@@ -34,7 +34,7 @@ use crate::runtime::timeouts::TimeoutFactor;
 
 pub use self::reading::{CliError, settings, warnings};
 
-/// The maximum of `STANDINGS_MAX_STALENESS_MS`: hiding a member takes this long, and a request must not take forever.
+/// The maximum of `STANDINGS_MAX_STALENESS_MS`: hiding a member or deleting a board takes this long, and a request must not take forever.
 const MAX_STALENESS_MS_MAX: i64 = 10_000;
 // The headings under which the settings are listed.
 const SERVER: &str = "Server";
@@ -127,8 +127,8 @@ pub struct ServeArgs {
     /// How many milliseconds behind a replica may be to answer reads, up to 10000. With 0 only primaries answer. With the private
     /// server, which has no replicas, the service starts only with 0.
     ///
-    /// Answers from replicas have the header `Max-Staleness-Ms`. Hiding a member waits for the largest value of all instances.
-    /// See docs/high-availability.md#reads-from-replicas.
+    /// Answers from replicas have the header `Max-Staleness-Ms`. Hiding a member and deleting a board wait for the largest value of
+    /// all instances. See docs/high-availability.md#reads-from-replicas.
     #[arg(long, env = "STANDINGS_MAX_STALENESS_MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=MAX_STALENESS_MS_MAX), help_heading = REDIS)]
     pub max_staleness_ms: u32,
     /// API keys, as `role:key,role:key`. Without keys anyone may do anything, and the service serves only on a loopback address.
