@@ -4,10 +4,10 @@
 -- the registry with a cursor (lib/cursor.lua). The head has the cursor, so that any instance goes on with the round. The
 -- caller repeats the call until the reply is DONE.
 --
--- A name is taken out in the same step that misses its key: whoever makes such a key puts its name into the registry in the
--- same call (lib/expiry.lua, lib/follow.lua). Two kinds of names stay although their keys are missing, because not every
--- script that makes the key names it: those of the keys of a standing that exists, and those of a derived standing that
--- its state has (lib/derived.lua), as advance.lua names its keys before there are any.
+-- A name is removed in the same step that misses its key: a call that makes such a key also puts its name into the registry
+-- (lib/expiry.lua, lib/follow.lua). Two kinds of names stay although their keys are missing, because not every script that
+-- makes the key names it: those of the keys of a standing that exists, and those of a derived standing that its state has
+-- (lib/derived.lua), as advance.lua names its keys before there are any.
 --
 -- KEYS[1] head of the shard, or board: hash with `version` and `names`: the cursor, and when the last round began
 -- KEYS[2] registry

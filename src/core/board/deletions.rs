@@ -10,7 +10,7 @@ use crate::domain::ids::BoardId;
 
 impl Engine {
     /// Deletes a board. When this returns, no shard takes or shows anything of it, on any instance. If it fails half-way, a
-    /// repeated deletion, a job, or whoever creates the next board of that name finishes it.
+    /// repeated deletion, a job, or the creation of the next board of that name finishes it.
     ///
     /// # Errors
     ///

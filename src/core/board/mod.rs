@@ -17,8 +17,9 @@
 //! - **Two slots.** The list of boards is in another slot than the boards, so no step can both change a definition and
 //!   announce it. A change is noted before it is made, under its stamp. A job announces it if its note is left behind.
 //! - **Shards** are informed of a change before the request returns. If that fails half-way, so does the request, and the
-//!   first call that finds a shard with another version reads the definition again and informs the shard. Before a shard gets its first event,
-//!   `use.lua` notes with the definition that the board has events, because no single step sees all shards.
+//!   first call that finds a shard with another version reads the definition again and informs the shard. Before a shard
+//!   gets its first event, `use.lua` notes with the definition that the board has events, because no single step sees all
+//!   shards.
 //! - **Standing orders.** If there are any, a new board is stored as *opening*, so that its calls wait. It is listed before
 //!   the orders are read: a task whose order comes later finds it in the list. Then its members are hidden, and the next
 //!   version opens it. If its creator dies before that, a job opens it, or a request that has waited for it in vain.
