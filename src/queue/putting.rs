@@ -144,7 +144,8 @@ pub(crate) async fn queue_events(
         Err(Error::try_again(Problem::board_changes(&live.board.id)))
     };
     if let Err(error) = queued.await {
-        batch.fail(open, &error);
+        let failed = open.into_iter().map(|index| (index, Err(error.clone())));
+        batch.ended.extend(failed);
     }
     batch
 }
@@ -190,9 +191,11 @@ async fn try_to_queue(
     }
     if !refused.is_empty() {
         // In a box, as it is rare.
-        find_waiting(engine, live, refused, batch).boxed().await;
+        find_waiting(engine, live, refused, batch, open)
+            .boxed()
+            .await;
     }
-    leave_known(engine, live, &mut takable, batch).await;
+    leave_known(engine, live, &mut takable, batch, open).await;
     let replies = match log {
         Some(log) => append(log.as_ref(), live, &takable).await,
         None => put_all(engine, live, &mut takable).await,
@@ -212,6 +215,7 @@ async fn leave_known(
     live: &LiveBoard,
     takable: &mut Vec<Takable>,
     batch: &mut QueuedBatch,
+    open: &mut Vec<usize>,
 ) {
     if live.former.is_empty() {
         return;
@@ -225,8 +229,9 @@ async fn leave_known(
             batch.left.extend(left.map(|one| one.index));
         }
         Err(error) => {
-            let failed = takable.drain(..).map(|one| one.index);
-            batch.fail(failed, &error.into());
+            for failed in takable.drain(..) {
+                batch.end(failed.index, Err(error.clone().into()), open);
+            }
         }
     }
 }
@@ -237,6 +242,7 @@ async fn find_waiting(
     live: &LiveBoard,
     events: Vec<(usize, QueuedEvent)>,
     batch: &mut QueuedBatch,
+    open: &mut Vec<usize>,
 ) {
     let found = events.iter().map(async |(_, event)| {
         let shard = &live.shard_of(&event.member).shard;
@@ -249,7 +255,7 @@ async fn find_waiting(
         match waiting {
             Ok(Some(waiting)) => batch.ended.push((index, Ok(Arc::new(waiting)))),
             Ok(None) => batch.left.push(index),
-            Err(error) => batch.ended.push((index, Err(error.into()))),
+            Err(error) => batch.end(index, Err(error.into()), open),
         }
     }
 }
@@ -328,7 +334,6 @@ impl QueuedBatch {
     fn hear(&mut self, takable: Takable, reply: Result<Put, Error>, open: &mut Vec<usize>) {
         let Takable { index, event, .. } = takable;
         let result = match reply {
-            Err(Error::Again(_)) => return open.push(index),
             Ok(Put::BeforeBarrier) => return self.left.push(index),
             Ok(Put::Queued(_)) => Ok(event),
             Ok(Put::Known(known)) => Ok(known),
@@ -339,13 +344,19 @@ impl QueuedBatch {
             Ok(Put::NoRoom) => Err(Problem::queue_full().into()),
             Err(error) => Err(error),
         };
-        self.ended.push((index, result));
+        self.end(index, result, open);
     }
 
-    /// Records that the events with these indexes can't be taken.
-    fn fail(&mut self, indexes: impl IntoIterator<Item = usize>, error: &Error) {
-        let failed = indexes.into_iter();
-        let failed = failed.map(|index| (index, Err(error.clone())));
-        self.ended.extend(failed);
+    /// Records the outcome of an event. If its board has changed, the event stays open.
+    fn end(
+        &mut self,
+        index: usize,
+        result: Result<Arc<QueuedEvent>, Error>,
+        open: &mut Vec<usize>,
+    ) {
+        match result {
+            Err(Error::Again(_)) => open.push(index),
+            result => self.ended.push((index, result)),
+        }
     }
 }

@@ -13,7 +13,6 @@ use crate::domain::ids::BoardId;
 use crate::domain::instance::Instance;
 use crate::domain::intake::Backlog;
 use crate::domain::part::Part;
-use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::queue;
 use crate::queue::store::queues::{self, QueueName, QueueSize};
@@ -41,17 +40,20 @@ pub async fn instances(engine: &Engine) -> Result<BTreeMap<String, Instance>, Er
 
 /// Estimates the memory that a board takes: never more than all servers use.
 pub async fn footprint(engine: &Engine, id: &BoardId) -> Result<Footprint, Error> {
-    let (live, store) = (engine.live_board(id).await?, &engine.store);
-    let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
-    let homes: Vec<&Shard> = live.homes.iter().map(|home| &home.home).collect();
-    let homes = if homes.is_empty() { &shards } else { &homes };
+    let (board, store) = (engine.board(id).await?, &engine.store);
+    let shards = board.shards();
+    let homes = if board.reserves() {
+        board.homes()
+    } else {
+        board.shards()
+    };
     let of_shards = shards
         .iter()
         .map(|shard| store::of_shard(store, shard, shards.len()));
     let of_homes = homes
         .iter()
         .map(|home| store::of_home(store, home, homes.len()));
-    let mut all = store::of_board(store, &live.board).await?;
+    let mut all = store::of_board(store, &board).await?;
     for part in try_join_all(of_shards)
         .await?
         .into_iter()
@@ -66,8 +68,8 @@ pub async fn footprint(engine: &Engine, id: &BoardId) -> Result<Footprint, Error
 
 /// What waits on a board.
 pub async fn queue(engine: &Engine, id: &BoardId) -> Result<Waiting, Error> {
-    let live = engine.live_board(id).await?;
-    let names = live.shards.iter().map(|live| QueueName::of(&live.shard));
+    let shards = engine.board(id).await?.shards();
+    let names = shards.iter().map(QueueName::of);
     waiting(engine, &names.collect::<Vec<_>>()).await
 }
 
