@@ -1,4 +1,5 @@
 -- api_key.lua: creates, changes or deletes an API key if it is still what the caller saw, and announces that in one step.
+-- Uses: lib/announce.lua
 --
 -- KEYS[1] the names of all API keys; KEYS[2] names by the sequence number of their last change; KEYS[3] the last sequence
 --         number; KEYS[4] the epoch of these numbers (lib/announce.lua)

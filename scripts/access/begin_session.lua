@@ -1,4 +1,5 @@
 -- begin_session.lua: begins a session of the console. If the API key then has too many, its oldest sessions end.
+-- Uses: lib/slot.lua
 --
 -- KEYS[1] the session, which is new
 -- KEYS[2] list: the keys of the sessions that the API key has begun, oldest first; some may have ended

@@ -1,4 +1,5 @@
 -- audit_forget.lua: forgets which pseudonym a member has in the audit log. Its lines stay, but become anonymous.
+-- Uses: lib/pseudonyms.lua
 --
 -- KEYS[1] hash: member -> pseudonym; KEYS[2] hash: pseudonym -> member; KEYS[3] sorted set of pseudonyms
 --         (audit_members.lua)

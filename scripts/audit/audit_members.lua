@@ -1,5 +1,6 @@
 -- audit_members.lua: gives members pseudonyms in the audit log. A member that has one keeps it. If there are too many,
 -- those that the log has not named for longest are forgotten.
+-- Uses: lib/pseudonyms.lua
 --
 -- KEYS[1] hash: member -> pseudonym; KEYS[2] hash: pseudonym -> member; KEYS[3] sorted set: pseudonyms by last line, ms
 -- ARGV[1] how many there may be

@@ -1,4 +1,5 @@
 -- audit_trim.lua: drops some lines of the audit log that are too old, and forgets some members that no line names any more.
+-- Uses: lib/audit.lua, lib/pseudonyms.lua
 --
 -- KEYS[1] stream: the lines; KEYS[2] hash: id of a line -> outcome; KEYS[3] how many bytes they take (lib/audit.lua)
 -- KEYS[4] hash: member -> pseudonym; KEYS[5] hash: pseudonym -> member; KEYS[6] sorted set: pseudonyms by last line, ms

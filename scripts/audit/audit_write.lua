@@ -1,4 +1,5 @@
 -- audit_write.lua: writes an intent into the audit log, or the outcome of one. Drops old lines if the log gets too large.
+-- Uses: lib/audit.lua
 --
 -- KEYS[1] stream: the lines; KEYS[2] hash: id of a line -> outcome; KEYS[3] how many bytes they take (lib/audit.lua)
 -- ARGV[1] how many bytes there may be

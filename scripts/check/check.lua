@@ -1,5 +1,6 @@
 -- check.lua: checks whether the keys of one standing agree with each other (lib/standing.lua), and repairs what follows
 -- from other keys. It checks a small standing as a whole, and a large one part by part (lib/cursor.lua).
+-- Uses: lib/cursor.lua, lib/keys.lua, lib/standing.lua, lib/hidden.lua, lib/check.lua
 --
 -- What one of the two keys of the members has lost follows from the other. If they have different entries of a member, only
 -- a third key can show which is right; else both stay. The distinct scores, the total and the length of a truncated list

@@ -1,5 +1,6 @@
 -- check_queue.lua: compares the keys of a queue (lib/queue.lua), and on request repairs what follows from the stream. An
 -- event that the stream has lost is noted until its note may be removed: then it can be sent again under its id.
+-- Uses: lib/standing.lua, lib/check.lua, lib/queue.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] queue; KEYS[3] ids; KEYS[4] state
 -- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; mend: see lib/check.lua;

@@ -1,5 +1,6 @@
 -- check_state.lua: checks whether the state of a derived series can be read (lib/derived.lua). If not, the script drops it
 -- on request: then its standings are built from scratch, as they are needed.
+-- Uses: lib/check.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] state
 -- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; mend: see lib/check.lua;

@@ -2,6 +2,7 @@
 -- sum of its terms. The standing of a period with carryover has to be the sum of what was added and what was carried over.
 -- The script checks some of the members at a time (lib/cursor.lua). On request it drops a derived standing that differs;
 -- the service builds it again when it is needed. The caller allows that only if the standing's terms are sound.
+-- Uses: lib/members.lua, lib/keys.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/check.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] state of the series (lib/derived.lua), or the head again
 -- KEYS[4…] the standing's keys (`layout.width`), and then those of its terms, newest first, `layout.width` keys each:

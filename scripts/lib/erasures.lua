@@ -1,5 +1,5 @@
 -- lib/erasures.lua: which members of a shard were erased.
--- Uses: lib/keys.lua, lib/capture.lua, lib/hides.lua
+-- Uses: lib/keys.lua, lib/capture.lua
 -- Loader: load_hides
 --
 -- An *erasure* has a number, which is a stamp, and an instant. Everything that was written of the member before counts as

@@ -1,6 +1,6 @@
 -- lib/putting.lua: puts events into the queue of a shard, each once.
 -- Loader: load_queue
--- Uses: lib/queue.lua
+-- Uses: lib/keys.lua, lib/queue.lua
 
 -- Begins to put events with these ids into a queue that has `room` bytes left.
 local function begin_putting(queue, ids, of_events, room)

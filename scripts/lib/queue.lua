@@ -1,4 +1,5 @@
 -- lib/queue.lua: the queue of a shard, in which events wait to be applied.
+-- Uses: lib/keys.lua
 -- Loader: load_queue
 --
 -- Three keys hold what waits; a script that changes one of them changes all:

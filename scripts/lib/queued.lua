@@ -1,5 +1,5 @@
 -- lib/queued.lua: events of apply.lua that come from the queue of their shard, or that also wait there.
--- Uses: lib/keys.lua, lib/queue.lua
+-- Uses: lib/keys.lua, lib/standing.lua, lib/queue.lua
 -- Loader: load_queue
 --
 -- An event from the queue is carried out only while it is in the queue, and under the present number of the queue's lease.

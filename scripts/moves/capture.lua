@@ -1,5 +1,6 @@
 -- capture.lua: makes a shard note its changes from now on, because its data is being copied to other shards
 -- (lib/capture.lua).
+-- Uses: lib/generation.lua
 --
 -- KEYS[1] head of the shard, or board; KEYS[2] registry; KEYS[3] changes; KEYS[4] copied
 -- ARGV[1] the generation of the board

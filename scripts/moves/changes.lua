@@ -1,5 +1,6 @@
 -- changes.lua: reads the changes that a shard has noted while its data is being copied, and the present data of each
 -- (lib/capture.lua).
+-- Uses: lib/slot.lua, lib/generation.lua, lib/keys.lua, lib/standing.lua
 --
 -- KEYS[1]  head of the shard, KEYS[2] changes, KEYS[3] copied
 -- ARGV[1]  MessagePack of a map:

@@ -1,4 +1,5 @@
 -- copy_in.lua: writes data of a board that moves to other shards into a new shard, as the old ones have it.
+-- Uses: lib/slot.lua, lib/keys.lua, lib/standing.lua, lib/hides.lua, lib/erasures.lua, lib/hidden.lua, lib/follow.lua, lib/periods.lua, lib/rewards.lua
 --
 -- Later calls replace what earlier calls have written; voters are united. Once the shard is open, calls are refused.
 --

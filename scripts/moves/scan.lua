@@ -1,4 +1,5 @@
 -- scan.lua: reads some of the entries of a hash, a set or a sorted set.
+-- Uses: lib/cursor.lua
 --
 -- KEYS[1] the key
 -- ARGV[1] 'HSCAN', 'SSCAN' or 'ZSCAN'

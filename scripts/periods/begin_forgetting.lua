@@ -1,5 +1,6 @@
 -- begin_forgetting.lua: notes that the name of an erased member is about to be removed from the results of a board. Results
 -- read before that can no longer be recorded (record_result.lua, revise_result.lua): they may have the name.
+-- Uses: lib/generation.lua
 --
 -- KEYS[1] board: hash with `version`, `forgetting`: a text that differs after each call
 -- ARGV[1] the generation of the board, ARGV[2] a text that no other call uses

@@ -1,4 +1,5 @@
 -- claim.lua: claims what a member of a shard has won by a rule in a final period (lib/rewards.lua).
+-- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/rewards.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides follow
 -- KEYS[3]  reward lines of the period

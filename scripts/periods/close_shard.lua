@@ -1,6 +1,7 @@
 -- close_shard.lua: raises the barrier of a shard: the field `closed_until` of its head. From then on the shard takes no
 -- event whose `at` is before it, no matter which instance planned the event, or when (apply.lua), and puts none into its
 -- queue (put.lua). A barrier never falls.
+-- Uses: lib/queue.lua, lib/intake.lua
 --
 -- Events that were in the queue by then count, because a queued event is judged as of its time. So the script notes the
 -- last entry of the queue, the *mark*. As long as anything up to the mark waits, the period is not final. Therefore there

@@ -1,5 +1,6 @@
 -- decide_cohort.lua: records how a cohort of a league was decided (src/domain/league/decision.rs), unless that is recorded.
 -- The first record stays, and all readers use it.
+-- Uses: lib/slot.lua
 --
 -- The record describes the standing as it is now: no member can be added and no score can change, since the barrier of the
 -- shard is not before the end of the period (`final_until` of the head, see close_shard.lua), and no member was hidden,

@@ -1,4 +1,5 @@
 -- end_line.lua: forgets a line of a journal of hides once all results were revised by it.
+-- Uses: lib/slot.lua
 --
 -- KEYS[1] to revise: sorted set, line -> its number; KEYS[2] revised periods: hash, line -> list of periods
 -- ARGV[1] the line, ARGV[2] its number. A line that has got another number has to be processed again and stays

@@ -1,5 +1,6 @@
 -- expire.lua: lets a shard's data of a period expire at an instant, in bounded steps. The caller repeats the call with the
 -- cursor of the reply until that is '0'.
+-- Uses: lib/slot.lua, lib/members.lua, lib/keys.lua, lib/capture.lua, lib/standing.lua
 --
 -- The voters of members come first, in a walk over the members (lib/cursor.lua), so the standing outlives the walk.
 --

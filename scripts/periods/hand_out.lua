@@ -1,4 +1,5 @@
 -- hand_out.lua: notes what some members of a shard win in a final period (lib/rewards.lua).
+-- Uses: lib/slot.lua, lib/rewards.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] reward lines of the period
 -- ARGV[1]  MessagePack of a map:

@@ -1,4 +1,5 @@
 -- journal.lua: reads which members were hidden and brought back in a shard, in order (lib/hides.lua).
+-- Uses: lib/keys.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides follow
 -- ARGV[1]  the version of the board, as in apply.lua; '' for any: the shard may have been closed

@@ -1,4 +1,5 @@
 -- note_lines.lua: notes lines of a shard's journal of hides by which the results of a board have to be revised.
+-- Uses: lib/generation.lua
 --
 -- KEYS[1] board; KEYS[2] registry of results
 -- KEYS[3] revised: hash, tag of a shard -> number of the last line that was noted

@@ -1,4 +1,5 @@
 -- periods.lua: reads which periods of a unit have data in a shard (lib/periods.lua).
+-- Uses: lib/periods.lua
 --
 -- KEYS[1] board, or head of the shard; KEYS[2] index of the unit
 -- ARGV[1] version

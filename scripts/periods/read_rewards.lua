@@ -1,4 +1,5 @@
 -- read_rewards.lua: reads some of what members of a shard have won in a final period (lib/rewards.lua).
+-- Uses: lib/keys.lua, lib/rewards.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] reward lines of the period
 -- ARGV[1]  MessagePack of a map:

@@ -1,4 +1,5 @@
 -- record_result.lua: records the result of a final period, or replaces the one that the caller has seen.
+-- Uses: lib/outbox.lua
 --
 -- KEYS[1] board; KEYS[2] registry of results
 -- KEYS[3] results of the window: hash, period key -> result; KEYS[4] the keys of these periods: sorted set; KEYS[5] outbox

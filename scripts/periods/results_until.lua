@@ -1,4 +1,5 @@
 -- results_until.lua: notes that the results of all periods of a board that end up to an instant are recorded (decide.lua).
+-- Uses: lib/generation.lua
 --
 -- KEYS[1] board: hash with `version`, `results_until`
 -- ARGV[1] the generation of the board, ARGV[2] the instant, ms since the epoch

@@ -1,5 +1,6 @@
 -- take_back.lua: takes back what members of a shard no longer win in a final period, and counts what is won
 -- (lib/rewards.lua). Called after hand_out.lua has handled all who win, and repeated until nothing is left.
+-- Uses: lib/slot.lua, lib/rewards.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] reward lines of the period
 -- ARGV[1]  MessagePack of a map:

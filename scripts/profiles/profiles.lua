@@ -1,5 +1,6 @@
 -- profiles.lua: writes profiles of one bucket, each if it is still what the caller saw, and keeps the sets of names by
 -- review in the same step. A profile that can't be written does not hold up the others.
+-- Uses: lib/slot.lua
 --
 -- KEYS[1] the members whose name is pending, all under score 0; KEYS[2] approved; KEYS[3] blocked
 -- KEYS[4…] profiles

@@ -1,5 +1,6 @@
 -- clear_queue.lua: says that an empty queue may be removed from the index, and raises its epoch, so that nothing is put in
 -- before the index names it again. See put.lua.
+-- Uses: lib/generation.lua
 --
 -- KEYS[1] board, KEYS[2] registry, KEYS[3] queue, KEYS[4] state: see lib/queue.lua
 -- ARGV[1] the generation of the board

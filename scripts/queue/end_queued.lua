@@ -1,5 +1,6 @@
 -- end_queued.lua: ends queued events that are not applied. Why a rule has refused an event is stored for a while; events
 -- that an operator can fix become dead letters.
+-- Uses: lib/slot.lua, lib/capture.lua, lib/queue.lua
 --
 -- KEYS[1] board, KEYS[2] registry, KEYS[3] queue, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
 -- KEYS[6] dead letters: stream, an entry for each, with the fields `reason`, `detail`, `entry` (its entry in the queue),

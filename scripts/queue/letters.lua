@@ -1,4 +1,5 @@
 -- letters.lua: reads dead letters of a shard (end_queued.lua), oldest first.
+-- Uses: lib/queue.lua
 --
 -- While data of an erased member remains, forget.lua has not removed all its letters. Of these only entries are returned.
 --

@@ -1,4 +1,5 @@
 -- put.lua: puts events into the queue of a shard, in which they wait to be applied.
+-- Uses: lib/slot.lua, lib/queue.lua, lib/putting.lua
 --
 -- The script only sees this slot. Before a queue has entries, the index of queues, in another slot, has to name it. So
 -- while the index may not name it, the script does nothing and replies UNINDEXED with the epoch of the queue. The caller

@@ -1,4 +1,5 @@
 -- replay.lua: puts the event of a dead letter back into the queue of its shard, unchanged, and removes the letter.
+-- Uses: lib/slot.lua, lib/keys.lua, lib/erasures.lua, lib/queue.lua
 --
 -- Both are one step. So a caller that repeats the call after a lost reply finds no letter. An event that already waits
 -- under its id with its content is not put in twice. An event that the script can't read is put back as stored: another

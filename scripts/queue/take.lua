@@ -1,4 +1,5 @@
 -- take.lua: takes records of a partition of the log into the queue of a shard, each once, whoever calls, and however often.
+-- Uses: lib/slot.lua, lib/queue.lua, lib/putting.lua, lib/intake.lua
 --
 -- The caller has all records of this shard from the offset `base` up to `upto`, except those that it has had taken before.
 -- The shard skips what it has taken. If there is a gap between the two, Redis has lost what it knew, and the caller has to

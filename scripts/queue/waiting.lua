@@ -1,4 +1,5 @@
 -- waiting.lua: reads the events that wait under an id, except those about to be removed with their member (forget.lua).
+-- Uses: lib/queue.lua, lib/generation.lua
 --
 -- KEYS[1] board, KEYS[2] registry, from which the key of erasing members follows, KEYS[3] queue, KEYS[4] ids: see
 --         lib/queue.lua

@@ -1,4 +1,5 @@
 -- lease.lua: gives one instance the lease of some work for a while.
+-- Uses: lib/generation.lua
 --
 -- Each time the lease goes to another holder, its number grows. Data that was written under a greater number refuses calls
 -- under a smaller one (copy_in.lua). So a late call of the last holder can't change anything. The number is the time in

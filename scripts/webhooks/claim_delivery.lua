@@ -1,5 +1,6 @@
 -- claim_delivery.lua: gives one instance a due delivery of a webhook. For a while no other instance gets it; then it is due
 -- again, unless it was ended (end_delivery.lua). It also drops deliveries that were kept for long enough.
+-- Uses: lib/deliveries.lua
 --
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
 -- ARGV[1] name

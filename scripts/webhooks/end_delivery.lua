@@ -1,4 +1,5 @@
 -- end_delivery.lua: stores the outcome of a delivery, if the delivery is still what the caller saw.
+-- Uses: lib/deliveries.lua
 --
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
 -- ARGV[1] name

@@ -1,5 +1,6 @@
 -- post.lua: puts messages into the outbox of a board (lib/outbox.lua). A script that itself does what its messages are
 -- about uses the fragment instead.
+-- Uses: lib/outbox.lua
 --
 -- KEYS[1] board; KEYS[2] registry of results; KEYS[3] outbox: hash, id -> body of the message, JSON
 -- ARGV[1] version, as in apply.lua

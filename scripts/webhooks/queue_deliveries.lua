@@ -1,4 +1,5 @@
 -- queue_deliveries.lua: queues messages for a webhook. One that exists already, in whatever state, is left unchanged.
+-- Uses: lib/deliveries.lua
 --
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
 -- ARGV[1] version of the webhooks by which the caller has chosen this one; '' if that does not matter

@@ -1,4 +1,5 @@
 -- webhook.lua: creates, changes or deletes a webhook, if it is still what the caller saw. Also deletes its deliveries.
+-- Uses: lib/deliveries.lua
 --
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
 -- ARGV[1] name

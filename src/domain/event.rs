@@ -68,7 +68,8 @@ impl Event {
             None => hash.update(b"-"),
         }
         hash.update(self.member.as_str().as_bytes());
-        for dimension in Dimension::OF_ORIGIN {
+        // The member, which has no value here, is in the hash already.
+        for dimension in Dimension::ALL {
             if let Some(value) = self.origin.value(dimension, None) {
                 // No text has control characters, so two different lists of texts never give the same bytes.
                 hash.update(b"\x1f");

@@ -280,7 +280,7 @@ impl Calendar {
             unit @ (Unit::Day | Unit::Week | Unit::Month | Unit::Year) => {
                 date_key(unit, self.first_date(unit, self.local_date(start_s)))
             }
-            _ => instant_key(period.start_ms),
+            Unit::Minute | Unit::Hour | Unit::All | Unit::Season => instant_key(period.start_ms),
         }
     }
 
@@ -396,7 +396,7 @@ impl Calendar {
             Unit::Week => date.week(self.week_start).checked_first_day(),
             Unit::Month => date.with_day(1),
             Unit::Year => date.with_ordinal(1),
-            _ => Some(date),
+            Unit::Day | Unit::Minute | Unit::Hour | Unit::All | Unit::Season => Some(date),
         };
         first.unwrap_or(NaiveDate::MIN)
     }
@@ -416,7 +416,7 @@ fn date_after(unit: Unit, first: NaiveDate) -> NaiveDate {
         Unit::Week => first.checked_add_days(Days::new(7)),
         Unit::Month => first.checked_add_months(Months::new(1)),
         Unit::Year => first.checked_add_months(Months::new(12)),
-        _ => first.succ_opt(),
+        Unit::Day | Unit::Minute | Unit::Hour | Unit::All | Unit::Season => first.succ_opt(),
     };
     next.unwrap_or(NaiveDate::MAX)
 }
@@ -426,7 +426,7 @@ const fn date_suffix(unit: Unit) -> &'static str {
     match unit {
         Unit::Month => "-01",
         Unit::Year => "-01-01",
-        _ => "",
+        Unit::Day | Unit::Week | Unit::Minute | Unit::Hour | Unit::All | Unit::Season => "",
     }
 }
 

@@ -77,6 +77,9 @@ words! {
     }
 }
 
+// Attributes of schemas take literals only.
+const _: () = assert!(Dimension::ALL.len() == 5, "the `max_items` of `Quota::by`");
+
 /// What a quota counts.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -335,11 +338,6 @@ pub fn counts(
     quotas
         .filter_map(|(index, quota)| quota.use_of(index, board, origin, member, at).ok())
         .collect()
-}
-
-impl Dimension {
-    /// The dimensions that an event's origin has.
-    pub const OF_ORIGIN: [Self; 4] = [Self::Voter, Self::Channel, Self::Device, Self::Ip];
 }
 
 /// What is wrong with a definition's quotas.

@@ -1,4 +1,4 @@
-//! The Lua scripts: their sources, joined from fragments, and their names.
+//! The Lua scripts: their names and sources. The build joins each with the fragments that it uses (`script/join.rs`).
 //!
 //! `#!lua` must be the first bytes: it makes a cluster refuse a script that accesses a key of another slot, and makes Redis
 //! refuse the whole script, rather than fail half-way, if it can't write (out of memory, disk full, a replica).
@@ -7,11 +7,16 @@
 //! members, without which nothing of a board could be read. `allow-cross-slot-keys` is for the one script that works on all
 //! slots.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+#[cfg(test)]
+mod join;
+mod words;
+
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use metrics::{Counter, Histogram, counter, histogram};
 
+use self::words::replace_words;
 use super::{kinds, protocol};
 
 /// One script.
@@ -45,173 +50,38 @@ impl Meter {
     }
 }
 
-/// Joins a script from its parts, and replaces the names of the groups' constants by their values. A local variable for
-/// each would cost time at every call.
-fn join(parts: &[&str], groups: &[&[(&str, &str)]]) -> String {
-    let parts = without_unused(parts);
-    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    let groups = groups
+/// Replaces the names of the groups' constants by their values. A local variable for each would cost time at every call.
+fn with_constants(code: &str, groups: &[&[(&str, &str)]]) -> String {
+    let constants: HashMap<_, _> = groups
         .iter()
         .chain([&kinds::LUA, &protocol::entries::LUA])
-        .copied();
-    let constants: HashMap<_, _> = groups.flatten().copied().collect();
-    let with_loader = parts.iter().filter(|part| loader_of(part).is_some());
-    let mut loaded = HashSet::new();
-    for function in with_loader.flat_map(|part| functions_of(part)) {
-        let is_new = loaded.insert(function);
-        assert!(
-            is_new,
-            "invariant: loaders make no two functions {function}"
-        );
-    }
-    let (parts, mut joined) = (with_loaders(&parts), String::new());
-    let mut rest = &parts[..];
-    while let Some(start) = rest.find(is_of_word) {
-        let (between, from_word) = rest.split_at(start);
-        let end = from_word.find(|byte| !is_of_word(byte));
-        let (word, behind) = from_word.split_at(end.unwrap_or(from_word.len()));
-        joined.push_str(between);
-        if loaded.contains(word) {
-            joined.push_str(LOADED);
-            joined.push('.');
-        }
-        joined.push_str(constants.get(word).unwrap_or(&word));
-        rest = behind;
-    }
-    joined + rest
-}
-
-fn is_of_word(byte: char) -> bool {
-    byte.is_ascii_alphanumeric() || byte == '_'
-}
-
-/// Removes functions that no part calls: creating a function costs a script more than most of its lines.
-fn without_unused(parts: &[&str]) -> Vec<String> {
-    let parts: Vec<Vec<Block<'_>>> = parts.iter().map(|part| blocks_of(part)).collect();
-    let blocks = || parts.iter().flatten();
-    let (mut used, mut open) = (HashSet::new(), Vec::new());
-    open.extend(blocks().filter(|block| block.function.is_none()));
-    while let Some(block) = open.pop() {
-        let code = block.lines.iter();
-        let code = code.filter(|line| !line.trim_start().starts_with("--"));
-        for word in code.flat_map(|line| line.split(|byte| !is_of_word(byte))) {
-            if used.insert(word) {
-                open.extend(blocks().filter(|block| block.function == Some(word)));
-            }
-        }
-    }
-    let is_used = |block: &&Block<'_>| block.function.is_none_or(|name| used.contains(name));
-    let text = |block: &Block<'_>| block.lines.iter().copied().collect::<String>();
-    let parts = parts.iter();
-    let parts = parts.map(|part| part.iter().filter(is_used).map(text).collect());
-    parts.collect()
-}
-
-/// Lines of a part: a function, or the lines between two functions.
-struct Block<'a> {
-    function: Option<&'a str>,
-    /// With line ends.
-    lines: Vec<&'a str>,
-}
-
-fn blocks_of(part: &str) -> Vec<Block<'_>> {
-    let mut blocks: Vec<Block<'_>> = Vec::new();
-    let mut is_within = false;
-    for line in part.split_inclusive('\n') {
-        let function = function_of(line);
-        if function.is_some() || !is_within {
-            let is_between = blocks.last().is_some_and(|last| last.function.is_none());
-            if function.is_some() || !is_between {
-                let lines = Vec::new();
-                blocks.push(Block { function, lines });
-            }
-        }
-        if let Some(block) = blocks.last_mut() {
-            block.lines.push(line);
-        }
-        let ends =
-            line.trim_end() == "end" || function.is_some() && line.trim_end().ends_with(" end");
-        is_within = (is_within || function.is_some()) && !ends;
-    }
-    blocks
-}
-
-/// The name of the top-level function that begins in a line.
-fn function_of(line: &str) -> Option<&str> {
-    let (name, _) = line.strip_prefix("local function ")?.split_once('(')?;
-    Some(name)
-}
-
-/// Precedes the name of a fragment's loader.
-const LOADER: &str = "\n-- Loader: ";
-/// The table of scripts for the functions that loaders create.
-const LOADED: &str = "loaded";
-
-/// The loader that a part names, if it is a fragment with one.
-///
-/// Creating a function costs a script more than most of its lines, and so does every local variable that it captures. So
-/// functions that few calls need are created by another function, their loader, and stored in one table.
-fn loader_of(part: &str) -> Option<&str> {
-    let (_, rest) = part.split_once(LOADER)?;
-    rest.lines().next()
-}
-
-/// The names of the functions of a fragment.
-fn functions_of(part: &str) -> impl Iterator<Item = &str> {
-    part.lines().filter_map(function_of)
-}
-
-/// Joins parts; consecutive ones with the same loader become its function.
-fn with_loaders(parts: &[&str]) -> String {
-    let (mut joined, mut loader) = (String::new(), None);
-    let has_loaders = parts.iter().any(|part| loader_of(part).is_some());
-    for (index, part) in parts
-        .iter()
-        .filter(|part| !part.trim().is_empty())
-        .enumerate()
-    {
-        if loader_of(part) != loader {
-            joined += if loader.is_some() { "end\n" } else { "" };
-            loader = loader_of(part);
-            joined += &loader.map_or(String::new(), |loader| {
-                format!("local function {loader}()\n")
-            });
-        }
-        for line in part.lines() {
-            let function = line.strip_prefix("local function ");
-            match function.and_then(|function| function.split_once('(')) {
-                Some((name, rest)) if loader.is_some() => {
-                    joined.extend([name, " = function(", rest, "\n"]);
-                }
-                _ => joined.extend([line, "\n"]),
-            }
-        }
-        if index == 0 && has_loaders {
-            joined.extend(["local ", LOADED, " = {}\n"]);
-        }
-    }
-    joined
+        .copied()
+        .flatten()
+        .copied()
+        .collect();
+    replace_words(code, |word| {
+        constants.get(word).map(|&value| value.to_owned())
+    })
 }
 
 macro_rules! scripts {
     ($($room:literal {$(
         $(#[$doc:meta])*
-        $ident:ident = $name:literal, $header:literal, [$($fragment:literal),*] $(with [$($group:ident),*])?;
+        $ident:ident = $name:literal, $header:literal $(with [$($group:ident),*])?;
     )*})*) => {
         $($(
             $(#[$doc])*
             pub static $ident: Script = {
-                const PARTS: &[&str] = &[
+                const CODE: &str = concat!(
                     $header,
                     "\n",
-                    $(include_str!(concat!("../../scripts/lib/", $fragment, ".lua")), "\n",)*
-                    include_str!(concat!("../../scripts/", $room, "/", $name, ".lua")),
-                ];
+                    include_str!(concat!(env!("OUT_DIR"), "/scripts/", $room, "/", $name, ".lua"))
+                );
                 const GROUPS: &[&[(&str, &str)]] = &[$($(protocol::$group::LUA),*)?];
                 Script {
                     name: $name,
                     room: $room,
-                    source: LazyLock::new(|| join(PARTS, GROUPS)),
+                    source: LazyLock::new(|| with_constants(CODE, GROUPS)),
                     sha: LazyLock::new(|| fred::util::sha1_hash(&$ident.source)),
                     meter: LazyLock::new(|| Meter::of($name)),
                 }
@@ -225,266 +95,265 @@ macro_rules! scripts {
 scripts! {
     "core/board" {
         /// Stores a definition.
-        DEFINE = "define", "#!lua", [];
+        DEFINE = "define", "#!lua";
         /// Gives a shard the current version of the definition.
-        SHARD = "shard", "#!lua flags=allow-oom", ["slot"];
+        SHARD = "shard", "#!lua flags=allow-oom";
         /// Records that a board has events.
-        USE = "use", "#!lua", [];
+        USE = "use", "#!lua";
         /// Deletes a definition.
-        DELETE = "delete", "#!lua flags=allow-oom", ["slot"];
+        DELETE = "delete", "#!lua flags=allow-oom";
         /// Begins a change of a board.
-        BEGIN = "begin", "#!lua flags=allow-oom", [] with [formats];
+        BEGIN = "begin", "#!lua flags=allow-oom" with [formats];
         /// Announces to all instances that a definition has changed.
-        ANNOUNCE = "announce", "#!lua flags=allow-oom", ["announce"];
+        ANNOUNCE = "announce", "#!lua flags=allow-oom";
         /// Reads what has changed.
-        NEWS = "news", "#!lua flags=no-writes", [];
+        NEWS = "news", "#!lua flags=no-writes";
         /// Marks data that is to be unlinked.
-        UNNEEDED = "unneeded", "#!lua flags=allow-oom", [];
+        UNNEEDED = "unneeded", "#!lua flags=allow-oom";
         /// Notes that a board has something for a job.
-        NOTE = "note", "#!lua flags=allow-oom", [];
+        NOTE = "note", "#!lua flags=allow-oom";
         /// Removes such a note.
-        FORGET_NOTE = "forget_note", "#!lua flags=allow-oom", [];
+        FORGET_NOTE = "forget_note", "#!lua flags=allow-oom";
         /// Unlinks the data of a deleted board.
-        PURGE = "purge", "#!lua flags=allow-oom", ["slot", "generation"];
+        PURGE = "purge", "#!lua flags=allow-oom";
         /// Takes names of keys that no longer exist out of a registry.
-        FORGET_NAMES = "forget_names", "#!lua flags=allow-oom", ["slot", "process", "cursor", "keys", "capture", "changed", "standing", "derived"];
+        FORGET_NAMES = "forget_names", "#!lua flags=allow-oom";
         /// Unlinks what deleted boards have left, among all keys of a server.
-        SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys", ["process", "cursor"];
+        SWEEP = "sweep", "#!lua flags=allow-oom,allow-cross-slot-keys";
     }
     "core/write" {
         /// Carries out the plans of many events.
-        APPLY = "apply", "#!lua", ["slot", "keys", "capture", "changed", "standing", "derived", "hides", "erasures", "hidden", "follow", "return", "visible", "ranks", "quota", "periods", "queue", "queued", "expiry", "record", "merge", "sums", "turnouts"]
-            with [results, details, refusals, flags, record, bounds, queues];
+        APPLY = "apply", "#!lua" with [results, details, refusals, flags, record, bounds, queues];
         /// Sets initial scores.
-        INITIAL = "initial", "#!lua", ["slot", "keys", "capture", "changed", "past_initial", "standing", "derived", "hides", "erasures", "hidden", "follow", "return"] with [bounds];
+        INITIAL = "initial", "#!lua" with [bounds];
         /// Reads what was taken from quotas.
-        QUOTAS = "quotas", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "quota"];
+        QUOTAS = "quotas", "#!lua flags=no-writes";
         /// Reserves what events would take from quotas.
-        RESERVE = "reserve", "#!lua", ["keys", "capture", "changed", "standing", "quota"] with [reservations];
+        RESERVE = "reserve", "#!lua" with [reservations];
         /// Keeps what was reserved, or gives it back.
-        SETTLE = "settle", "#!lua flags=allow-oom", ["slot"];
+        SETTLE = "settle", "#!lua flags=allow-oom";
         /// Reads which reservations are open.
-        RESERVED = "reserved", "#!lua flags=no-writes", ["process", "cursor"];
+        RESERVED = "reserved", "#!lua flags=no-writes";
         /// Finds out whether an event with a reservation was applied, and voids the token if not.
-        VOID = "void", "#!lua", ["generation"];
+        VOID = "void", "#!lua";
         /// Reads what a former shard remembers.
-        RECALL = "recall", "#!lua", ["generation"] with [results, record];
+        RECALL = "recall", "#!lua" with [results, record];
         /// Reads players of a league.
-        PLAYERS = "players", "#!lua flags=no-writes", ["keys", "capture", "changed", "hides", "erasures"];
+        PLAYERS = "players", "#!lua flags=no-writes";
         /// Writes players of a league.
-        WRITE_PLAYERS = "write_players", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
+        WRITE_PLAYERS = "write_players", "#!lua";
         /// Suggests cohorts to members.
-        TAKE_SEAT = "take_seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "expiry"];
+        TAKE_SEAT = "take_seat", "#!lua";
         /// Gives back a seat that was suggested to a member.
-        GIVE_BACK = "give_back", "#!lua flags=allow-oom", ["slot"];
+        GIVE_BACK = "give_back", "#!lua flags=allow-oom";
         /// Seats members in cohorts.
-        SEAT = "seat", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "return", "periods", "expiry"];
+        SEAT = "seat", "#!lua";
         /// Reads the periods of a league for which members have seats.
-        SEATED = "seated", "#!lua flags=no-writes", ["keys", "periods"];
+        SEATED = "seated", "#!lua flags=no-writes";
     }
     "core/read" {
         /// Brings a derived standing one step closer to complete.
-        ADVANCE = "advance", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "hidden", "follow"];
+        ADVANCE = "advance", "#!lua";
         /// Reads pages, members, subsets and amounts.
-        READ = "read", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "left_out", "visible"] with [queries];
+        READ = "read", "#!lua flags=no-writes" with [queries];
         /// Counts distinct voters.
-        VOTERS = "voters", "#!lua flags=allow-oom", [];
+        VOTERS = "voters", "#!lua flags=allow-oom";
         /// Merges the voters of a shard.
-        EXPORT_VOTERS = "export_voters", "#!lua flags=allow-oom", [];
+        EXPORT_VOTERS = "export_voters", "#!lua flags=allow-oom";
         /// Counts the distinct voters of several shards.
-        UNION = "union", "#!lua flags=allow-oom", [];
+        UNION = "union", "#!lua flags=allow-oom";
     }
     "core/hide" {
         /// Hides a member, or brings it back.
-        HIDE = "hide", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
+        HIDE = "hide", "#!lua";
         /// Hides erased members on a new board, as soon as they have data there.
-        KEEP_HIDES = "keep_hides", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures"];
+        KEEP_HIDES = "keep_hides", "#!lua";
         /// Gives an erased member its hide back.
-        HIDE_AGAIN = "hide_again", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "return"];
+        HIDE_AGAIN = "hide_again", "#!lua";
         /// Ends hides of erased members.
-        END_KEPT_HIDES = "end_kept_hides", "#!lua", ["slot", "process", "cursor", "keys", "capture", "changed", "hides", "erasures"];
+        END_KEPT_HIDES = "end_kept_hides", "#!lua";
         /// Reads who is hidden.
-        HIDDEN = "hidden", "#!lua flags=no-writes", ["keys"];
+        HIDDEN = "hidden", "#!lua flags=no-writes";
         /// Erases a member.
-        ERASE = "erase", "#!lua flags=allow-oom", ["slot", "keys", "capture", "changed", "hides", "erasures", "queue"] with [queues];
+        ERASE = "erase", "#!lua flags=allow-oom" with [queues];
         /// Removes a part of what an erased member has left.
-        FORGET = "forget", "#!lua flags=allow-oom", ["slot", "keys", "process", "cursor", "capture", "changed", "past_initial", "standing", "derived", "nameless", "hidden", "follow", "rewards", "queue"] with [queues];
+        FORGET = "forget", "#!lua flags=allow-oom" with [queues];
         /// Reads which members were erased.
-        ERASURES = "erasures", "#!lua flags=no-writes", ["keys", "capture", "changed", "hides", "erasures"];
+        ERASURES = "erasures", "#!lua flags=no-writes";
         /// Updates the hidden list of a standing from the hides.
-        HIDDEN_LIST = "hidden_list", "#!lua flags=allow-oom", ["slot", "keys", "capture", "changed", "standing", "hidden", "follow"];
+        HIDDEN_LIST = "hidden_list", "#!lua flags=allow-oom";
         /// Forgets members that were brought back.
-        PRUNE_JOURNAL = "prune_journal", "#!lua flags=allow-oom", ["slot", "keys"];
+        PRUNE_JOURNAL = "prune_journal", "#!lua flags=allow-oom";
         /// Finds more members for a short list.
-        WIDEN_LIST = "widen_list", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "standing", "hidden", "follow"];
+        WIDEN_LIST = "widen_list", "#!lua";
         /// Finds the ids between which a member of another shard would be.
-        TIES = "ties", "#!lua flags=no-writes", ["process", "keys", "capture", "changed", "standing", "derived", "hidden", "visible", "nameless"];
+        TIES = "ties", "#!lua flags=no-writes";
         /// Stores when hides of a board end.
-        NOTE_END = "note_end", "#!lua", [];
+        NOTE_END = "note_end", "#!lua";
     }
     "queue" {
         /// Puts events into the queue of a shard.
-        PUT = "put", "#!lua", ["slot", "keys", "queue", "putting"] with [queues];
+        PUT = "put", "#!lua" with [queues];
         /// Takes records of the log into a queue.
-        TAKE = "take", "#!lua", ["slot", "keys", "queue", "putting", "intake"] with [queues];
+        TAKE = "take", "#!lua" with [queues];
         /// Stops a queue from taking from the log.
-        HOLD_QUEUE = "hold_queue", "#!lua", [];
+        HOLD_QUEUE = "hold_queue", "#!lua";
         /// Ends queued events that are not applied.
-        END_QUEUED = "end_queued", "#!lua", ["slot", "capture", "queue"] with [ends, queues];
+        END_QUEUED = "end_queued", "#!lua" with [ends, queues];
         /// Puts the event of a dead letter back into the queue.
-        REPLAY = "replay", "#!lua", ["slot", "keys", "capture", "changed", "hides", "erasures", "queue"] with [bounds, queues];
+        REPLAY = "replay", "#!lua" with [bounds, queues];
         /// Reads the events that wait under an id.
-        WAITING = "waiting", "#!lua flags=no-writes", ["keys", "queue", "generation"] with [queues];
+        WAITING = "waiting", "#!lua flags=no-writes" with [queues];
         /// Reads dead letters.
-        LETTERS = "letters", "#!lua flags=no-writes", ["keys", "queue"] with [queues];
+        LETTERS = "letters", "#!lua flags=no-writes" with [queues];
         /// Removes a dead letter.
-        DISCARD = "discard", "#!lua flags=allow-oom", [];
+        DISCARD = "discard", "#!lua flags=allow-oom";
         /// Puts the queue of a shard into the index.
-        LIST_QUEUE = "list_queue", "#!lua", [];
+        LIST_QUEUE = "list_queue", "#!lua";
         /// Reports whether a queue is empty and may be removed from the index.
-        CLEAR_QUEUE = "clear_queue", "#!lua flags=allow-oom", ["generation"];
+        CLEAR_QUEUE = "clear_queue", "#!lua flags=allow-oom";
         /// Removes the queue of a shard from the index.
-        UNLIST_QUEUE = "unlist_queue", "#!lua flags=allow-oom", [];
+        UNLIST_QUEUE = "unlist_queue", "#!lua flags=allow-oom";
         /// Returns the commands that the user may not call.
-        REFUSED = "refused", "#!lua flags=no-writes", [];
+        REFUSED = "refused", "#!lua flags=no-writes";
     }
     "periods" {
         /// Invalidates results that were read before an erasure.
-        BEGIN_FORGETTING = "begin_forgetting", "#!lua flags=allow-oom", ["generation"];
+        BEGIN_FORGETTING = "begin_forgetting", "#!lua flags=allow-oom";
         /// Raises the barrier of a shard.
-        CLOSE_SHARD = "close_shard", "#!lua", ["queue", "intake"] with [queues];
+        CLOSE_SHARD = "close_shard", "#!lua" with [queues];
         /// Reads which members were hidden and brought back.
-        JOURNAL = "journal", "#!lua flags=no-writes", ["keys"];
+        JOURNAL = "journal", "#!lua flags=no-writes";
         /// Stores lines of a journal of hides for which results are to be revised.
-        NOTE_LINES = "note_lines", "#!lua", ["generation"];
+        NOTE_LINES = "note_lines", "#!lua";
         /// Revises the result of a final period.
-        REVISE_RESULT = "revise_result", "#!lua", [];
+        REVISE_RESULT = "revise_result", "#!lua";
         /// Forgets a line by which results were revised.
-        END_LINE = "end_line", "#!lua flags=allow-oom", ["slot"];
+        END_LINE = "end_line", "#!lua flags=allow-oom";
         /// Records what members win.
-        HAND_OUT = "hand_out", "#!lua", ["slot", "keys", "capture", "rewards"];
+        HAND_OUT = "hand_out", "#!lua";
         /// Takes back what members no longer win.
-        TAKE_BACK = "take_back", "#!lua", ["slot", "keys", "capture", "rewards"];
+        TAKE_BACK = "take_back", "#!lua";
         /// Claims what a member has won.
-        CLAIM = "claim", "#!lua", ["slot", "keys", "capture", "rewards"];
+        CLAIM = "claim", "#!lua";
         /// Reads what members have won.
-        READ_REWARDS = "read_rewards", "#!lua flags=no-writes", ["keys", "capture", "rewards"];
+        READ_REWARDS = "read_rewards", "#!lua flags=no-writes";
         /// Records the result of a final period.
-        RECORD_RESULT = "record_result", "#!lua", ["outbox"];
+        RECORD_RESULT = "record_result", "#!lua";
         /// Stores the digest of a final period.
-        NOTE_DIGEST = "note_digest", "#!lua", [];
+        NOTE_DIGEST = "note_digest", "#!lua";
         /// Decides a closing.
-        DECIDE = "decide", "#!lua", [];
+        DECIDE = "decide", "#!lua";
         /// Records that the results of a closing are stored.
-        RESULTS_UNTIL = "results_until", "#!lua", ["generation"];
+        RESULTS_UNTIL = "results_until", "#!lua";
         /// Records how a cohort was decided.
-        DECIDE_COHORT = "decide_cohort", "#!lua", ["slot"];
+        DECIDE_COHORT = "decide_cohort", "#!lua";
         /// Sets when the counts of the seats of tiers expire.
-        EXPIRE_TIERS = "expire_tiers", "#!lua", [];
+        EXPIRE_TIERS = "expire_tiers", "#!lua";
         /// Sets when a period expires.
-        EXPIRE = "expire", "#!lua", ["slot", "process", "cursor", "members", "keys", "capture", "changed", "standing"];
+        EXPIRE = "expire", "#!lua";
         /// Reads which periods have data.
-        PERIODS = "periods", "#!lua flags=no-writes", ["keys", "periods"];
+        PERIODS = "periods", "#!lua flags=no-writes";
     }
     "moderation" {
         /// Begins a task for all boards.
-        BEGIN_TASK = "begin_task", "#!lua", [];
+        BEGIN_TASK = "begin_task", "#!lua";
         /// Stores the progress of a task for all boards.
-        NOTE_TASK = "note_task", "#!lua flags=allow-oom", [];
+        NOTE_TASK = "note_task", "#!lua flags=allow-oom";
         /// Lists tasks for all boards.
-        TASKS = "tasks", "#!lua flags=no-writes", [];
+        TASKS = "tasks", "#!lua flags=no-writes";
         /// Removes the member's id from its standing order.
-        FORGET_ORDER = "forget_order", "#!lua flags=allow-oom", [];
+        FORGET_ORDER = "forget_order", "#!lua flags=allow-oom";
         /// Ends standing orders that have reached their end.
-        END_ORDERS = "end_orders", "#!lua flags=allow-oom", [];
+        END_ORDERS = "end_orders", "#!lua flags=allow-oom";
     }
     "moves" {
         /// Reads a part of a key's content.
-        SCAN = "scan", "#!lua flags=no-writes", ["process", "cursor"];
+        SCAN = "scan", "#!lua flags=no-writes";
         /// Makes a shard record changes.
-        CAPTURE = "capture", "#!lua", ["generation"];
+        CAPTURE = "capture", "#!lua";
         /// Reads the changes of a shard.
-        CHANGES = "changes", "#!lua", ["slot", "generation", "keys", "capture", "changed", "standing"];
+        CHANGES = "changes", "#!lua";
         /// Copies in data of other shards.
-        COPY_IN = "copy_in", "#!lua", ["slot", "keys", "capture", "changed", "standing", "hides", "erasures", "hidden", "follow", "periods", "rewards"];
+        COPY_IN = "copy_in", "#!lua";
     }
     "profiles" {
         /// Writes profiles.
-        PROFILES = "profiles", "#!lua", ["slot"];
+        PROFILES = "profiles", "#!lua";
         /// Deletes profiles.
-        DELETE_PROFILES = "profiles", "#!lua flags=allow-oom", ["slot"];
+        DELETE_PROFILES = "profiles", "#!lua flags=allow-oom";
     }
     "webhooks" {
         /// Posts messages for webhooks.
-        POST = "post", "#!lua", ["outbox"];
+        POST = "post", "#!lua";
         /// Creates, changes or deletes a webhook.
-        WEBHOOK = "webhook", "#!lua flags=allow-oom", ["deliveries"];
+        WEBHOOK = "webhook", "#!lua flags=allow-oom";
         /// Queues messages for a webhook.
-        QUEUE_DELIVERIES = "queue_deliveries", "#!lua", ["deliveries"];
+        QUEUE_DELIVERIES = "queue_deliveries", "#!lua";
         /// Gives an instance a delivery that is due.
-        CLAIM_DELIVERY = "claim_delivery", "#!lua", ["deliveries"];
+        CLAIM_DELIVERY = "claim_delivery", "#!lua";
         /// Stores the outcome of a delivery.
-        END_DELIVERY = "end_delivery", "#!lua", ["deliveries"];
+        END_DELIVERY = "end_delivery", "#!lua";
     }
     "access" {
         /// Creates, changes or deletes an API key.
-        API_KEY = "api_key", "#!lua flags=allow-oom", ["announce"];
+        API_KEY = "api_key", "#!lua flags=allow-oom";
         /// Stores when API keys were last used.
-        API_KEY_USES = "api_key_uses", "#!lua", [];
+        API_KEY_USES = "api_key_uses", "#!lua";
         /// Begins a session of the console.
-        BEGIN_SESSION = "begin_session", "#!lua", ["slot"];
+        BEGIN_SESSION = "begin_session", "#!lua";
     }
     "audit" {
         /// Writes one half of a line into the audit log.
-        AUDIT_WRITE = "audit_write", "#!lua", ["audit"];
+        AUDIT_WRITE = "audit_write", "#!lua";
         /// Writes it even when Redis is out of memory, so that what frees memory is logged, too.
-        AUDIT_BRIEF = "audit_write", "#!lua flags=allow-oom", ["audit"];
+        AUDIT_BRIEF = "audit_write", "#!lua flags=allow-oom";
         /// Gives members pseudonyms in the audit log.
-        AUDIT_MEMBERS = "audit_members", "#!lua flags=allow-oom", ["pseudonyms"];
+        AUDIT_MEMBERS = "audit_members", "#!lua flags=allow-oom";
         /// Forgets the pseudonym of a member.
-        AUDIT_FORGET = "audit_forget", "#!lua flags=allow-oom", ["pseudonyms"];
+        AUDIT_FORGET = "audit_forget", "#!lua flags=allow-oom";
         /// Drops old lines of the audit log.
-        AUDIT_TRIM = "audit_trim", "#!lua flags=allow-oom", ["audit", "pseudonyms"];
+        AUDIT_TRIM = "audit_trim", "#!lua flags=allow-oom";
         /// Reads lines of the audit log.
-        AUDIT_READ = "audit_read", "#!lua flags=no-writes", [];
+        AUDIT_READ = "audit_read", "#!lua flags=no-writes";
     }
     "operations" {
         /// Does nothing, but fails if Redis refuses writes.
-        WRITABLE = "writable", "#!lua", [];
+        WRITABLE = "writable", "#!lua";
     }
     "check" {
         /// Checks whether the keys of a standing agree.
-        CHECK = "check", "#!lua flags=no-writes", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
+        CHECK = "check", "#!lua flags=no-writes" with [bounds];
         /// Checks and repairs the keys of a standing.
-        MEND = "check", "#!lua", ["process", "cursor", "keys", "capture", "changed", "standing", "derived", "hidden", "check"] with [bounds];
+        MEND = "check", "#!lua" with [bounds];
         /// Checks whether the keys that say who is hidden agree.
-        CHECK_HIDES = "check_hides", "#!lua flags=no-writes", ["slot", "process", "cursor", "keys", "capture", "changed", "standing", "derived", "hides", "hidden", "check"] with [bounds];
+        CHECK_HIDES = "check_hides", "#!lua flags=no-writes" with [bounds];
         /// Checks these keys, and hides whoever is hidden by one of them.
-        MEND_HIDES = "check_hides", "#!lua", ["slot", "process", "cursor", "keys", "capture", "changed", "standing", "derived", "hides", "hidden", "check"] with [bounds];
+        MEND_HIDES = "check_hides", "#!lua" with [bounds];
         /// Checks whether the state of a derived series is readable.
-        CHECK_STATE = "check_state", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
+        CHECK_STATE = "check_state", "#!lua flags=no-writes" with [bounds];
         /// Checks and repairs the state of a derived series.
-        MEND_STATE = "check_state", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check"] with [bounds];
+        MEND_STATE = "check_state", "#!lua" with [bounds];
         /// Checks whether the keys of a queue agree.
-        CHECK_QUEUE = "check_queue", "#!lua flags=no-writes", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
+        CHECK_QUEUE = "check_queue", "#!lua flags=no-writes" with [bounds, queues];
         /// Checks and repairs the keys of a queue.
-        MEND_QUEUE = "check_queue", "#!lua", ["keys", "capture", "changed", "standing", "derived", "check", "queue"] with [bounds, queues];
+        MEND_QUEUE = "check_queue", "#!lua" with [bounds, queues];
         /// Checks whether a standing is the sum of others.
-        CHECK_SUMS = "check_sums", "#!lua flags=no-writes", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
+        CHECK_SUMS = "check_sums", "#!lua flags=no-writes" with [bounds];
         /// Checks and repairs a standing that is the sum of others.
-        MEND_SUMS = "check_sums", "#!lua", ["process", "cursor", "members", "keys", "capture", "changed", "past_initial", "standing", "derived", "check"] with [bounds];
+        MEND_SUMS = "check_sums", "#!lua" with [bounds];
         /// Checks whether keys are in their registry.
-        CHECK_KEYS = "check_keys", "#!lua flags=no-writes", [];
+        CHECK_KEYS = "check_keys", "#!lua flags=no-writes";
         /// Checks whether keys are in their registry, and adds missing ones.
-        MEND_KEYS = "check_keys", "#!lua", [];
+        MEND_KEYS = "check_keys", "#!lua";
     }
     "redis" {
         /// Gives one instance the lease of some work.
-        LEASE = "lease", "#!lua flags=allow-oom", ["generation"];
+        LEASE = "lease", "#!lua flags=allow-oom";
         /// Reads the format of data that belongs to no board, or sets it.
-        FORMAT = "format", "#!lua flags=allow-oom", [];
+        FORMAT = "format", "#!lua flags=allow-oom";
         /// Registers and reads how far behind replicas may be.
-        STALENESS = "staleness", "#!lua flags=allow-oom", [];
+        STALENESS = "staleness", "#!lua flags=allow-oom";
     }
 }
 
@@ -497,40 +366,16 @@ pub fn commands() -> BTreeSet<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn constants_stand_in_the_places_of_their_names() {
         let group: &[(&str, &str)] = &[("TAKEN", "8"), ("FORM", "'>I7'")];
-        let parts = [
-            "#!lua",
-            "\n",
-            "local TAKEN_AT = {TAKEN, FORM}\nreturn TAKEN",
-        ];
-        assert_eq!(
-            join(&parts, &[group]),
-            "#!lua\nlocal TAKEN_AT = {8, '>I7'}\nreturn 8\n"
-        );
-    }
-
-    #[test]
-    fn the_functions_of_a_fragment_with_a_loader_are_made_by_it() {
-        let fragment =
-            "-- lib/a.lua: a.\n-- Loader: load_a\nlocal function one(x)\n  return x\nend\n";
-        let parts = ["#!lua", "\n", fragment, "\n", "load_a()\nreturn one(1)\n"];
-        let expected = "#!lua\nlocal loaded = {}\nlocal function load_a()\n-- lib/a.lua: a.\n-- Loader: load_a\n\
-            loaded.one = function(x)\n  return x\nend\nend\nload_a()\nreturn loaded.one(1)\n";
-        assert_eq!(join(&parts, &[]), expected);
-    }
-
-    #[test]
-    fn functions_that_nothing_calls_are_left_out() {
-        let fragment = "-- lib/a.lua: a, which three() could be called in.\nlocal function one(x)\n  return two(x)\nend\n\
-            local function two(x) return x end\nlocal function three(x)\n  return one(x)\nend\n";
-        let parts = ["#!lua", "\n", fragment, "\n", "return one(1)\n"];
-        let expected = "#!lua\n-- lib/a.lua: a, which three() could be called in.\nlocal function one(x)\n  return two(x)\nend\n\
-            local function two(x) return x end\nreturn one(1)\n";
-        assert_eq!(join(&parts, &[]), expected);
+        let code = "local TAKEN_AT = {TAKEN, FORM}\nreturn TAKEN\n";
+        let expected = "local TAKEN_AT = {8, '>I7'}\nreturn 8\n";
+        assert_eq!(with_constants(code, &[group]), expected);
     }
 
     /// The upper-case names in code.
@@ -566,7 +411,7 @@ mod tests {
             for line in script.source.lines() {
                 let name = match line.strip_prefix("loaded.") {
                     Some(made) => made.split_once(" = function(").map(|(name, _)| name),
-                    None => functions_of(line).next(),
+                    None => join::function_of(line),
                 };
                 let is_new = name.is_none_or(|name| names.insert(name));
                 assert!(is_new, "{}: {line}", script.name);
@@ -575,19 +420,33 @@ mod tests {
     }
 
     #[test]
-    fn what_a_fragment_uses_stands_before_it() {
-        for script in ALL {
-            let lines = script.source.lines().enumerate();
-            let uses = lines.filter_map(|(at, line)| Some((at, line.strip_prefix("-- Uses: ")?)));
-            for (at, used) in uses.flat_map(|(at, used)| used.split(", ").map(move |one| (at, one)))
-            {
-                let is_first = |line: &str| line.starts_with(&format!("-- {used}: "));
-                let begins = script.source.lines().position(is_first);
-                assert!(
-                    begins.is_some_and(|begins| begins < at),
-                    "{} lacks {used}",
-                    script.name
-                );
+    fn each_script_names_the_fragments_whose_functions_it_calls() {
+        let files = join::read(Path::new("scripts")).unwrap();
+        for (name, text) in &files {
+            let code: Vec<&str> = text
+                .lines()
+                .filter_map(|line| line.split("--").next())
+                .collect();
+            let code = code.join("\n");
+            let words: BTreeSet<&str> = code.split(|byte| !words::is_of_word(byte)).collect();
+            let named: BTreeSet<&str> = join::uses_of(text).collect();
+            for (fragment, functions) in &files {
+                if fragment == name || !fragment.starts_with("lib/") {
+                    continue;
+                }
+                let mut functions = functions
+                    .lines()
+                    .filter_map(join::function_of)
+                    .filter(|function| !code.contains(&format!("local function {function}(")));
+                if named.contains(fragment.as_str()) {
+                    let loader = join::loader_of(&files[fragment]);
+                    let is_used = functions.chain(loader).any(|name| words.contains(name));
+                    assert!(is_used, "{name} names {fragment}, but does not use it");
+                } else {
+                    let called = functions
+                        .find(|name| words.contains(name) && code.contains(&format!("{name}(")));
+                    assert_eq!(called, None, "{name} does not name {fragment}");
+                }
             }
         }
     }

@@ -1,4 +1,5 @@
 -- announce.lua: announces to all instances that a board's definition has changed.
+-- Uses: lib/announce.lua
 --
 -- KEYS[1] the ids of all boards; KEYS[2] board ids by the sequence number of their last change; KEYS[3] the
 --         last sequence number; KEYS[4] the epoch of these numbers (lib/announce.lua)

@@ -1,6 +1,7 @@
 -- delete.lua: deletes a board's definition, if it is still the one that the caller saw, and leaves a proof of that. From then
 -- on no script reads or writes what is under the board's own tag. The caller then closes its shards (shard.lua), has its data
 -- unlinked (purge.lua, sweep.lua), and removes the field `unfinished:…`.
+-- Uses: lib/slot.lua
 --
 -- KEYS[1] board. Of a deleted board it has the fields `deleted`, the stamp of the last deletion of a board of that name, and
 --         `unfinished:` with that stamp, until the caller has finished. A new board of that name keeps `deleted`

@@ -1,4 +1,5 @@
 -- forget_names.lua: takes the names of keys that no longer exist out of a shard's registry, in bounded steps.
+-- Uses: lib/slot.lua, lib/cursor.lua, lib/keys.lua, lib/standing.lua, lib/derived.lua
 --
 -- Keys of periods expire, and standings of derived series are dropped, but their names stay. In a round the script walks over
 -- the registry with a cursor (lib/cursor.lua). The head has the cursor, so that any instance goes on with the round. The

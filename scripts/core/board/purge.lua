@@ -1,5 +1,6 @@
 -- purge.lua: unlinks some keys of a board that was deleted, or of a shard that its board has moved away from. The caller
 -- repeats the call until no key is left.
+-- Uses: lib/slot.lua, lib/generation.lua
 --
 -- KEYS[1] registry: set of the keys that hold the data
 -- KEYS[2] board, or head of the shard

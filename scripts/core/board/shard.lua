@@ -1,5 +1,6 @@
 -- shard.lua: gives a shard the version of its board's definition that is in use. The shard ignores a version that is older
 -- than the one that it knows.
+-- Uses: lib/slot.lua
 --
 -- A deletion gives the shards of the deleted board its own stamp as generation. So they refuse every call of that board, and
 -- any later board of that name opens them.

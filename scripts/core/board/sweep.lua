@@ -1,5 +1,6 @@
 -- sweep.lua: looks at some of the keys of a server, and unlinks those that belong to deleted boards. No registry names
 -- these keys, because they expire by themselves.
+-- Uses: lib/cursor.lua
 --
 -- The script works on a server, not on a slot: the caller walks the primaries of a cluster one after the other. It skips
 -- keys whose slot is moving and belongs to another server.

@@ -1,4 +1,5 @@
 -- end_kept_hides.lua: ends hides that are stored with erasures (lib/erasures.lua), once they are due to end.
+-- Uses: lib/slot.lua, lib/cursor.lua, lib/keys.lua, lib/capture.lua, lib/hides.lua, lib/erasures.lua
 --
 -- One call looks at some of the erasures (lib/cursor.lua).
 --

@@ -1,4 +1,5 @@
 -- erase.lua: erases a member of a board (lib/erasures.lua).
+-- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/hides.lua, lib/erasures.lua, lib/queue.lua
 --
 -- From this step on no read shows the member, and what was written of it before does not count. forget.lua removes it. A
 -- hide of the member stays, under the keyed hash. The member need not have a score.

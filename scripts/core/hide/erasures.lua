@@ -1,4 +1,5 @@
 -- erasures.lua: reads the last erasures of some members (lib/erasures.lua), or which members are being erased.
+-- Uses: lib/keys.lua, lib/erasures.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the key of the erasures follows
 -- ARGV[1]  MessagePack of a map:

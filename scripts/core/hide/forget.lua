@@ -1,4 +1,5 @@
 -- forget.lua: removes a bounded part of the data of an erased member from a shard (lib/erasures.lua).
+-- Uses: lib/slot.lua, lib/keys.lua, lib/cursor.lua, lib/capture.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/nameless.lua, lib/hidden.lua, lib/follow.lua, lib/rewards.lua, lib/queue.lua
 --
 -- The caller repeats the call until the reply is DONE. Several callers may do so at once, and each may stop at any time.
 -- The script first removes the member's events from the queue. Then it walks the registry with a cursor (lib/cursor.lua),

@@ -1,4 +1,5 @@
 -- hidden.lua: reads which members are hidden in a shard (lib/hides.lua).
+-- Uses: lib/keys.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides follow
 -- ARGV[1]  MessagePack of a map:

@@ -1,4 +1,5 @@
 -- hidden_list.lua: brings the hidden list of a standing a bounded step closer to the journal of hides (lib/hidden.lua).
+-- Uses: lib/slot.lua, lib/keys.lua, lib/standing.lua, lib/hidden.lua, lib/follow.lua
 --
 -- A list that is missing, or needs lines that the journal has forgotten, is built from scratch: first from the set of hidden
 -- members and those that are being erased, and then from all lines of the journal. So the loss of one of these keys shows

@@ -1,4 +1,5 @@
 -- hide.lua: hides a member of a board, or brings it back (lib/hides.lua).
+-- Uses: lib/slot.lua, lib/capture.lua, lib/hides.lua, lib/erasures.lua
 --
 -- A member need not have a score. An existing hide stays; another reason or end replaces the one that it has, but its id,
 -- since when it holds and who has hidden the member do not change.

@@ -3,6 +3,7 @@
 -- member has data in any other. Nothing is done for a member that was not erased, or that has had data since. While data of
 -- the erased member remains in the shard, nothing is done: the end of the removal (forget.lua) would take the hide out of
 -- the journal.
+-- Uses: lib/slot.lua, lib/erasures.lua, lib/follow.lua, lib/return.lua
 --
 -- KEYS[1]  head of the shard; KEYS[2] registry, from which the keys of the erasures and the hides follow
 -- ARGV[1]  version, as in apply.lua

@@ -1,4 +1,5 @@
 -- keep_hides.lua: stores hides for erased members on a new board, to hold once they have data there (lib/erasures.lua).
+-- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/erasures.lua
 --
 -- The ids of these members are no longer known, so neither is the shard of the board that they will be in: the hides are
 -- stored in each shard. A hide that is stored there already stays.

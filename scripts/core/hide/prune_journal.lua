@@ -1,5 +1,6 @@
 -- prune_journal.lua: forgets members that were brought back: removes some of their lines from the journal (lib/hides.lua).
 -- Hidden lists that have not followed a removed line are built from scratch.
+-- Uses: lib/slot.lua, lib/keys.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the key of the journal follows
 -- ARGV[1]  MessagePack of a map:

@@ -1,4 +1,5 @@
 -- ties.lua: finds the ids between which a member of another shard would be among a shard's entries with its score and time.
+-- Uses: lib/standing.lua, lib/visible.lua, lib/nameless.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2…] sorted sets of standings
 -- ARGV[1]  MessagePack of a map:

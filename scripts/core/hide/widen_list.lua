@@ -1,4 +1,5 @@
 -- widen_list.lua: finds, by a bounded step, which members a truncated list with many hidden ones lacks (lib/hidden.lua).
+-- Uses: lib/slot.lua, lib/members.lua, lib/changed.lua, lib/standing.lua, lib/hidden.lua, lib/follow.lua
 --
 -- The script walks over all members of the standing with a cursor (lib/cursor.lua). Events go on meanwhile: a member that
 -- the cursor misses has just been written, and so is listed. The caller repeats the call until the reply is DONE. Several

@@ -1,4 +1,5 @@
 -- advance.lua: takes one standing of a derived series a bounded step nearer to complete.
+-- Uses: lib/slot.lua, lib/members.lua, lib/keys.lua, lib/capture.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/hidden.lua, lib/follow.lua
 --
 -- The first call begins the standing. The caller repeats the call until the reply is DONE. Several callers may do so at
 -- once, and each may stop at any time: the state holds everything that is needed to go on.

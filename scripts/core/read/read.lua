@@ -1,4 +1,5 @@
 -- read.lua: reads pages, members and subsets of a board's standings, all as of one instant.
+-- Uses: lib/process.lua, lib/standing.lua, lib/derived.lua, lib/hidden.lua, lib/left_out.lua, lib/visible.lua
 --
 -- KEYS[1]  board
 -- KEYS[2…] named by their index in ARGV[1]: standings (`layout.width` keys each), states of derived series, numbers of

@@ -1,4 +1,5 @@
 -- apply.lua: carries out the plans of many events of one board, each whole or not at all.
+-- Uses: lib/slot.lua, lib/capture.lua, lib/standing.lua, lib/hides.lua, lib/erasures.lua, lib/hidden.lua, lib/follow.lua, lib/return.lua, lib/ranks.lua, lib/quota.lua, lib/periods.lua, lib/queued.lua, lib/expiry.lua, lib/record.lua, lib/merge.lua, lib/sums.lua, lib/turnouts.lua
 --
 -- The script runs in one slot. It carries out the events in their order, each on the state that the events before it have
 -- left. An event that is refused changes nothing, and the next one goes on. In addition to KEYS the script touches the keys

@@ -1,5 +1,6 @@
 -- give_back.lua: gives back a seat that was suggested to a member that sits elsewhere. If the suggestion no longer exists,
 -- or is another one, nothing is done.
+-- Uses: lib/slot.lua
 --
 -- KEYS[1] tiers, KEYS[2] taking: as in take_seat.lua
 -- ARGV[1] the member; ARGV[2] the number of the cohort

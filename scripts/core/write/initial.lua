@@ -1,4 +1,5 @@
 -- initial.lua: sets or removes the initial scores of some members.
+-- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/erasures.lua, lib/hidden.lua, lib/follow.lua, lib/return.lua
 --
 -- All existing standings that count initial scores follow at once, complete or not, except those of closed periods: these
 -- still count the initial scores as of when they were closed (lib/past_initial.lua). If a score would pass the bound in a

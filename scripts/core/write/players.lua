@@ -1,4 +1,5 @@
 -- players.lua: reads what the home shard of some members of a league stores of them: as players, or what they have played.
+-- Uses: lib/erasures.lua
 --
 -- KEYS[1] head of the shard; KEYS[2] registry, from which the key of the erasures follows; KEYS[3] players, or played:
 --         hash, member -> text

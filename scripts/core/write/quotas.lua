@@ -1,4 +1,5 @@
 -- quotas.lua: reads how much has been taken of some pools of a board's quotas.
+-- Uses: lib/standing.lua, lib/quota.lua
 --
 -- KEYS[1]  board
 -- KEYS[2…] pools, named by their index in ARGV[1] (lib/quota.lua)

@@ -1,4 +1,5 @@
 -- recall.lua: reads what a former shard, which its board has moved away from, remembers of events. That no longer changes.
+-- Uses: lib/generation.lua
 --
 -- KEYS[1]   head of the shard
 -- KEYS[2…]  event ids

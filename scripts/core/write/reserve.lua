@@ -1,4 +1,5 @@
 -- reserve.lua: takes from quotas for events that are applied in other slots, and notes how to undo that.
+-- Uses: lib/standing.lua, lib/quota.lua
 --
 -- The script runs in the slot of the counts, on boards of several shards. There an event takes three steps. This script
 -- reserves what the event would take from each quota, in the slot of the counts. apply.lua applies the event in its

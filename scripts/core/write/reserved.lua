@@ -1,4 +1,5 @@
 -- reserved.lua: reads some of the open reservations (reserve.lua).
+-- Uses: lib/cursor.lua
 --
 -- KEYS[1]  board      head of the shard's counts
 -- KEYS[2]  reserved   hash: token -> note

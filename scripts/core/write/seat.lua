@@ -1,5 +1,6 @@
 -- seat.lua: seats members in cohorts whose data is in this shard, and lists those that have joined. Repeating the call has
 -- no effect: a seated member keeps its seat, and a listed one its entry.
+-- Uses: lib/slot.lua, lib/standing.lua, lib/erasures.lua, lib/hidden.lua, lib/follow.lua, lib/return.lua, lib/periods.lua, lib/expiry.lua
 --
 -- Before the call the member's home shard knows the seat, and take_seat.lua has suggested it to no other member. So it is
 -- free, unless it was that of an erased member that is not removed here yet.

@@ -1,6 +1,7 @@
 -- seated.lua: reads in which periods of a league members were seated: from the index of a shard (lib/periods.lua), or from
 -- the list of the final periods of the board. Both name cohorts of periods, as `2026-11-16/1-17`; the reply has each period
 -- once.
+-- Uses: lib/periods.lua
 --
 -- KEYS[1] board, or head of the shard; KEYS[2] the index, or the final periods: a sorted set whose scores are all zero
 -- ARGV[1] version, as in apply.lua

@@ -1,4 +1,5 @@
 -- settle.lua: keeps reservations of events that were taken, and gives back those of others (reserve.lua).
+-- Uses: lib/slot.lua
 --
 -- The script needs only the notes. It does not depend on the definition, which may have changed. A token without a note is
 -- already settled.

@@ -1,5 +1,6 @@
 -- take_seat.lua: suggests cohorts of a tier to some members for a period. A cohort is suggested to at most as many members
 -- as it has seats. The newest one is filled before the next is opened; late in the period, seats given back in others, too.
+-- Uses: lib/slot.lua, lib/keys.lua, lib/standing.lua, lib/expiry.lua
 --
 -- A suggestion is remembered: later calls for the same member return the same, unless it was given back (give_back.lua).
 --

@@ -1,5 +1,6 @@
 -- void.lua: finds out whether an event with a reservation was applied (reserve.lua). If not, the script makes sure that it
 -- never is: it voids the token of the reservation, and apply.lua refuses an event with a void token.
+-- Uses: lib/generation.lua
 --
 -- KEYS[1]  board    head of the shard of the event's member
 -- KEYS[2]  record   string: what is remembered of an event with this id, if one was taken; it ends with the token of the

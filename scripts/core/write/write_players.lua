@@ -1,6 +1,7 @@
 -- write_players.lua: writes what the home shard of some members of a league stores of them, each if it is still what the
 -- caller saw, and the lines of their histories in the same step. A member that can't be written does not hold up the
 -- others.
+-- Uses: lib/slot.lua, lib/erasures.lua
 --
 -- KEYS[1] head of the shard; KEYS[2] registry
 -- KEYS[3] players: hash, member -> JSON; KEYS[4] played: hash, member -> its latest lines, newest first (JSON, one a line)

@@ -32,6 +32,8 @@ const LISTED_MAX: usize = 1_000;
 const CLOSINGS: [&str; 3] = ["closing_until", "results_until", "pinned"];
 /// Sent if it does not matter which closings were decided.
 const ANY_CLOSING: &str = "*";
+/// How often a change is announced while the board is created and deleted by others.
+const ANNOUNCEMENTS_MAX: usize = 8;
 /// How many begun changes one call reads.
 const CALL_BEGUN_MAX: u32 = 100;
 
@@ -209,7 +211,7 @@ pub(crate) async fn stamp_ago(store: &Store, age_ms: i64) -> Result<i64, StoreEr
 /// announced again if the board was created or deleted meanwhile, so that in the end the list of boards is right.
 pub async fn announce(store: &Store, id: &BoardId, stamp: Option<u64>) -> Result<(), StoreError> {
     let mut is_live = exists(store, id).await?;
-    loop {
+    for _ in 0..ANNOUNCEMENTS_MAX {
         let announced = store
             .call(&script::ANNOUNCE, id.as_str())
             .keys(keys::OF_BOARDS)
@@ -223,6 +225,7 @@ pub async fn announce(store: &Store, id: &BoardId, stamp: Option<u64>) -> Result
             return Ok(());
         }
     }
+    Err(StoreError::Contended)
 }
 
 async fn exists(store: &Store, id: &BoardId) -> Result<bool, StoreError> {
