@@ -36,13 +36,13 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// Errors in single fields. [`Definition::check`] checks fields against each other.
+    /// Errors in single fields, and then also those of [`Definition::check`], which checks fields against each other.
     pub fn definition(
         &self,
         id: &BoardId,
         stored: Option<&Definition>,
         shards: Option<u16>,
-    ) -> Result<Definition, FieldError> {
+    ) -> Result<Definition, Vec<FieldError>> {
         let mut fields = match self {
             Self::Whole(fields) => fields.0.clone(),
             Self::Patch(patch) => merge(fields_of(stored), patch),
@@ -51,8 +51,8 @@ impl Draft {
         if let Some(board) = fields.remove("board")
             && serde_json::from_str::<String>(board.get()).ok().as_deref() != Some(id.as_str())
         {
-            let detail = format!("is not {id}, the board of the path");
-            return Err(FieldError::new("/board", detail));
+            let detail = format!("must be {id}, the board in the path");
+            return Err(vec![FieldError::new("/board", detail)]);
         }
         if !fields.contains_key("order") && update(&fields) == Some(Update::Min) {
             // The lowest score is the best: it has rank 1.
@@ -77,11 +77,42 @@ impl Draft {
             }
         }
         let text = raw(&fields);
-        document::read(text.get()).map_err(|error| match error {
-            DocumentError::Unexpected(error) => error,
-            DocumentError::Malformed(detail) => FieldError::new("", detail),
-        })
+        match document::read::<Definition>(text.get()) {
+            Ok(definition) => Ok(definition),
+            Err(DocumentError::Unexpected(first)) => Err(all_errors(text.get(), first)),
+            Err(DocumentError::Malformed(detail)) => Err(vec![FieldError::new("", detail)]),
+        }
     }
+}
+
+/// All errors of a definition, of which this is the first. Those that may only follow from another one are left out.
+fn all_errors(text: &str, first: FieldError) -> Vec<FieldError> {
+    let read = |text: &str| document::read::<Definition>(text).map(|_| ());
+    let (mut errors, rest) = document::all_errors(text, first, read);
+    let rest = rest.as_deref().map(document::read::<Definition>);
+    let Some(Ok(rest)) = rest else {
+        return errors;
+    };
+    // The wrong fields, and those that were meant.
+    let field = |error: &FieldError| error.pointer.split('/').nth(1).map(ToOwned::to_owned);
+    let meant = |error: &FieldError| {
+        let (_, meant) = error.detail.split_once("did you mean `")?;
+        Some(meant.split('`').next()?.to_owned())
+    };
+    let unsure: Vec<_> = errors
+        .iter()
+        .flat_map(|error| [field(error), meant(error)])
+        .flatten()
+        .collect();
+    let more = rest.check().into_iter().filter(|error| {
+        let mut words = error
+            .detail
+            .split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        let is_about = |name: &String| words.any(|word| word == name);
+        field(error).is_none_or(|field| !unsure.contains(&field)) && !unsure.iter().any(is_about)
+    });
+    errors.extend(more);
+    errors
 }
 
 fn raw(value: &impl Serialize) -> Box<RawValue> {
@@ -151,13 +182,13 @@ mod tests {
         serde_json::from_str(&json.to_string()).unwrap()
     }
 
-    fn whole(json: &Value, stored: Option<&Definition>) -> Result<Definition, FieldError> {
+    fn whole(json: &Value, stored: Option<&Definition>) -> Result<Definition, Vec<FieldError>> {
         let shards = stored.map(|stored| stored.shards);
         let id = BoardId::parse("b").unwrap();
         Draft::Whole(fields(json)).definition(&id, stored, shards)
     }
 
-    fn patched(stored: &Value, patch: &Value) -> Result<Value, FieldError> {
+    fn patched(stored: &Value, patch: &Value) -> Result<Value, Vec<FieldError>> {
         let stored = whole(stored, None).unwrap();
         let id = BoardId::parse("b").unwrap();
         let draft = Draft::Patch(fields(patch));
@@ -193,7 +224,7 @@ mod tests {
         let reset = patched(&stored, &json!({"windows": null}));
         assert_eq!(reset, Ok(json!({"windows": ["all"]})));
         let unknown = patched(&stored, &json!({"retention": {"fortnight": "1d"}})).unwrap_err();
-        assert!(unknown.pointer.starts_with("/retention"), "{unknown:?}");
+        assert!(unknown[0].pointer.starts_with("/retention"), "{unknown:?}");
     }
 
     #[test]
@@ -231,7 +262,7 @@ mod tests {
         assert_eq!(whole(&read, Some(&stored)).as_ref(), Ok(&stored));
         read["board"] = json!("c");
         let other = whole(&read, Some(&stored)).unwrap_err();
-        assert_eq!(other.pointer, "/board");
+        assert_eq!(other[0].pointer, "/board");
     }
 
     #[test]
@@ -239,6 +270,35 @@ mod tests {
         let fine = r#"{"windows": ["day"], "decimals": 6, "score_max": 0.1000000000000000000001}"#;
         let draft = Draft::Whole(serde_json::from_str(fine).unwrap());
         let refused = draft.definition(&BoardId::parse("b").unwrap(), None, None);
-        assert_eq!(refused.unwrap_err().pointer, "/score_max");
+        assert_eq!(refused.unwrap_err()[0].pointer, "/score_max");
+    }
+
+    #[test]
+    fn all_mistakes_are_reported_at_once_but_none_that_only_follow_from_others() {
+        let pointers = |json: &Value| -> Vec<String> {
+            let errors = whole(json, None).unwrap_err().into_iter();
+            errors.map(|error| error.pointer).collect()
+        };
+        let wrong = json!({"titel": "a", "public": 1, "windows": ["dya", "all", "wek"], "decimals": 7,
+            "idempotency": "400d", "score_min": 3, "score_max": 2});
+        assert_eq!(
+            pointers(&wrong),
+            [
+                "/decimals",
+                "/public",
+                "/titel",
+                "/windows/0",
+                "/windows/2",
+                "/score_max",
+                "/idempotency"
+            ]
+        );
+        // `rolling windows need update: sum` and `the window season needs it` would only confuse.
+        let wrong = json!({"update": "som", "windows": ["last-7-days"], "order": "asc"});
+        assert_eq!(pointers(&wrong), ["/update"]);
+        let wrong = json!({"updaet": "max", "keep_top": 100, "order": "desc"});
+        assert_eq!(pointers(&wrong), ["/updaet"]);
+        let wrong = json!({"season": 1, "windows": ["season"]});
+        assert_eq!(pointers(&wrong), ["/season"]);
     }
 }

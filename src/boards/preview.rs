@@ -57,37 +57,37 @@ fn effect(field: &str) -> &'static str {
     match field {
         "title" | "tags" => "No data changes.",
         "public" | "public_includes" | "names" => {
-            "It holds for reads from now on. No data changes."
+            "It applies to reads from now on. No data changes."
         }
         "ranking" => "Reads count ranks like this from now on. No score changes.",
         "score_min" | "score_max" | "accept_late" | "opens_at" | "closes_at" => {
-            "It applies to events from now on. Events that were taken stay."
+            "It applies to events from now on. Accepted events stay."
         }
-        "quotas" => {
-            "It applies to events from now on. What was counted under the name of a quota stays counted."
-        }
+        "quotas" => "It applies to events from now on. Counts under the name of a quota are kept.",
         "rewards" => {
-            "Periods that are closed from now on give these rewards. What members have won in others stays."
+            "Periods that close from now on give these rewards. Rewards already won are kept."
         }
-        "idempotency" => "It applies to the ids of events from now on.",
+        "idempotency" => "It applies to event ids from now on.",
         "retention" => {
             "It applies to standings that get their first event from now on. Others expire as before."
         }
-        "carryover" => "Events from now on carry this share over. What was carried over stays.",
+        "carryover" => {
+            "Events from now on carry this share over. Points already carried over stay."
+        }
         "finalize" => {
-            "It applies to periods that end from now on, and to those that have ended and are not final. What is final stays final."
+            "It applies to periods that end from now on, and to ended periods that are not final. Final periods stay final."
         }
         "max_delay" => "Closings that begin from now on wait for queued events like this.",
-        "league" => "Periods that begin from now on go by it. The running one ends as it began.",
-        "ingest" => "Events from now on are answered like this. Those that are queued are applied.",
+        "league" => {
+            "It applies to periods that begin from now on. The running period is unchanged."
+        }
+        "ingest" => "It applies to events from now on. Queued events are applied.",
         "shards" => "The data moves to the new shards in the background.",
         "update" | "order" | "decimals" | "ties" | "timezone" | "week_start" | "weight"
         | "initial" | "uniques" | "keep_top" | "entry_data" => {
-            "This can change only as long as the board has no events. No data changes."
+            "It can only change while the board has no events. No data changes."
         }
-        "season" => {
-            "The window `season` goes by it. Once the board has events it can't change any more."
-        }
+        "season" => "It defines the window `season`. Once the board has events it can't change.",
         field => panic!("the effect of a change of {field} is not told"),
     }
 }
@@ -103,14 +103,16 @@ fn effect_on_windows(before: &Definition, after: &Definition) -> String {
         .filter(|window| !before.windows.contains(window));
     let added = added.map(|window| match window {
         window if !recorded(window) => format!("{window} counts events from now on."),
-        Window::Period(_) => format!("{window} has the events that its rolling windows counted."),
-        Window::Rolling { .. } => format!("{window} begins with what its periods hold."),
+        Window::Period(_) => {
+            format!("{window} begins with the events that its rolling windows counted.")
+        }
+        Window::Rolling { .. } => format!("{window} begins with the events of its periods."),
     });
     let removed = before
         .windows
         .iter()
         .filter(|window| !after.windows.contains(window));
-    let removed = removed.map(|window| format!("{window} can't be read any more."));
+    let removed = removed.map(|window| format!("{window} can no longer be read."));
     let sentences: Vec<String> = added.chain(removed).collect();
     if sentences.is_empty() {
         return "Only the order of the windows changes.".to_owned();

@@ -116,7 +116,7 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
     let is_absent = match text(header::IF_NONE_MATCH)?.map(str::trim) {
         None => false,
         Some("*") => true,
-        Some(_) => return Err(invalid("if-none-match", "only `*` is understood here")),
+        Some(_) => return Err(invalid("if-none-match", "must be `*`")),
     };
     Ok(Precondition { matches, is_absent })
 }

@@ -215,12 +215,12 @@ async fn propose(
     let shards = seen.map(|board| board.placement.wanted());
     let known = seen.map(|board| &board.definition);
     let definition = draft.definition(id, known, shards);
-    let definition = definition.map_err(|error| Problem::invalid(vec![error]))?;
+    let definition = definition.map_err(Problem::invalid)?;
     Problem::require_none(definition.check())?;
     if let Some(board) = seen {
         if board.is_league() != definition.league.is_some() {
             // Hides and erasures of a league are in all of its shards.
-            let detail = "a board is a league from its creation on, or never";
+            let detail = "can't be added or removed: create a new board";
             return Err(in_use("/league", detail));
         }
         check_shards(board, &definition, draft)?;
@@ -251,10 +251,10 @@ async fn check_final(engine: &Engine, board: &Board, definition: &Definition) ->
     let (before, after) = (board.definition.closes_at, definition.closes_at);
     let is_final = |at: Option<Timestamp>| at.is_some_and(|at| at <= until);
     if before != after && is_final(before) {
-        let detail = "has ended the board, and what is final stays so";
+        let detail = "can't change: the board has ended and its last period is final";
         errors.push(FieldError::new("/closes_at", detail));
     } else if before != after && is_final(after) {
-        let detail = format!("has to lie behind {until}: up to then periods are final");
+        let detail = format!("must be after {until}: periods up to then are final");
         errors.push(FieldError::new("/closes_at", detail));
     }
     let windows = board.definition.windows.iter();
@@ -263,7 +263,7 @@ async fn check_final(engine: &Engine, board: &Board, definition: &Definition) ->
         Window::Period(_) | Window::Rolling { .. } => None,
     });
     for unit in closings::work::final_units(engine, board, removed).await? {
-        let detail = format!("`{unit}` has final periods, and can't be removed");
+        let detail = format!("`{unit}` has final periods and can't be removed");
         errors.push(FieldError::new("/windows", detail));
     }
     if errors.is_empty() {
@@ -331,7 +331,8 @@ impl Change {
             .map_or(&[][..], |board| &board.definition.windows);
         for window in dropped {
             if self.definition.windows.contains(window) {
-                let detail = format!("`{window}` is among the windows of the new definition");
+                let detail =
+                    format!("the new definition has the window `{window}`, so it can't be dropped");
                 return Err(Problem::invalid_parameter("drop_windows", detail).into());
             }
             if !before.contains(window) && self.unchanged().is_none() {
@@ -373,7 +374,7 @@ fn refusal(
     let board = as_far_as_read(stored);
     let frozen = match stored {
         Err(unreadable) if !unreadable.is_known => {
-            let detail = "the stored definition can't be read: what would change in the board's data is not known";
+            let detail = "the stored definition can't be read, so the effect of the change on the board's data is unknown";
             vec![FieldError::new("", detail)]
         }
         _ => board.definition.frozen_changes(definition),
@@ -402,7 +403,7 @@ fn check_shards(board: &Board, definition: &Definition, draft: &Draft) -> Result
         }
         Draft::Spread(_) => return Ok(()),
         Draft::Whole(_) | Draft::Patch(_) => format!(
-            "a definition moves no data, and the board has {wanted}: use PUT /v1/boards/{}/shards",
+            "the board has {wanted} shards; to move it, send PUT /v1/boards/{}/shards",
             board.id
         ),
     };

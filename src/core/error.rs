@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::board::store::boards::Unreadable;
-use crate::domain::board::{Board, Definition};
+use crate::domain::board::{Board, Definition, FieldError};
 use crate::domain::event::{FUTURE_MS_MAX, Rejection, Shortage};
 use crate::domain::ids::BoardId;
 use crate::domain::plan::due;
@@ -17,8 +17,12 @@ use crate::domain::problems::{
     SCORE_OUT_OF_RANGE, STORE_FULL, STORE_UNAVAILABLE, TIME_UNCERTAIN, UsedUp, VALIDATION_FAILED,
 };
 use crate::domain::quota::QuotaWindow;
+use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
 use crate::redis::StoreError;
+
+/// Why a score is refused that is not known.
+const SCORE_BOUNDS: &str = "the score is not within this board's `score_min` and `score_max`";
 
 /// What must be read again before the work is repeated.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -43,10 +47,10 @@ pub enum Error {
     #[error("there is no board {0}")]
     BoardNotFound(BoardId),
     /// This client had too much of the past built, or too many clients ask for that; try again after this time.
-    #[error("too many past standings are being built; try this one again later")]
+    #[error("too many past standings are being built; try again later")]
     TooMuchPast(Duration),
     /// The last period of a league is being turned over, for at least this many milliseconds more.
-    #[error("the last period of the league is being turned over; try again in {} s", .0.div_ceil(1_000).max(1))]
+    #[error("the league is turning over its last period; try again in {} s", .0.div_ceil(1_000).max(1))]
     LeagueTurning(u64),
     /// The stored definition can't be read: a newer release may have written it.
     #[error("the stored definition of board {board} can't be read: {detail}")]
@@ -141,8 +145,10 @@ impl From<Error> for Problem {
                 Rejection::Quota(_) => QUOTA_EXCEEDED,
             },
         };
+        let field = (kind == SCORE_OUT_OF_RANGE).then(|| FieldError::new("/score", &detail));
         Self {
             own: retry_after.map(Own::RetryAfter),
+            errors: field.into_iter().collect(),
             ..Self::new(kind, detail)
         }
     }
@@ -187,51 +193,46 @@ impl Error {
         let id = &board.id;
         let detail = match rejection {
             Rejection::InFuture if at.ms() > now.ms().saturating_add(FUTURE_MS_MAX) => {
-                format!("at {at} is more than 60 s after now, {now}")
+                format!("`at` is {at}, more than 60 s after the current time, {now}")
             }
             Rejection::InFuture => {
                 format!(
-                    "at {at} is in a period of the league {id} that has not begun; it is now {now}"
+                    "`at` is {at}, in a period of league {id} that has not begun; the current time is {now}"
                 )
             }
             Rejection::TooLate => {
                 let accept_late = serde_json::to_string(&definition.accept_late);
-                let accept_late = accept_late.unwrap_or_default();
+                let accept_late = accept_late.unwrap_or_default().replace('"', "");
                 format!(
-                    "at {at} is older than board {id} accepts (accept_late: {accept_late}; for history: \"any\"); now is {now}"
+                    "`at` is {at}, too old for board {id}, which accepts events up to {accept_late} late (`accept_late`; to import old events, set it to \"any\"); the current time is {now}"
                 )
             }
             Rejection::Closed => format!(
-                "board {id} takes events{}, not at {at}",
+                "board {id} accepts events{}; `at` is {at}",
                 open_time(definition)
             ),
-            Rejection::ScoreBounds => {
-                let bounds = [definition.score_min, definition.score_max];
-                let [min, max] = bounds
-                    .map(|bound| bound.map_or_else(|| "any".to_owned(), |bound| bound.to_string()));
-                format!("board {id} takes scores from {min} up to {max}")
-            }
+            Rejection::ScoreBounds => SCORE_BOUNDS.to_owned(),
             Rejection::OutOfRange(window) => {
                 let max = definition.decimals.score_max();
                 let max = max.shown(definition.decimals);
-                format!("the score in {window} would be beyond ±{max}")
+                format!("with this event the member's score in {window} would be beyond ±{max}")
             }
             Rejection::Missing(dimension) => {
                 let pointer = format!("/{}", dimension.name());
-                let detail = format!("is missing, and a quota of board {id} counts by it");
+                let detail = format!("is missing: a quota of board {id} counts by it");
                 return Problem::invalid_field(pointer, detail).into();
             }
             Rejection::Quota(shortage) => return Self::quota_exceeded(board, shortage, at, now),
             Rejection::Erased(erased_at) => format!(
-                "the member was erased at {erased_at}; board {id} takes no event of it from then or before"
+                "the member was erased at {erased_at}: its earlier events are refused on board {id}"
             ),
             Rejection::PeriodClosed(until) => format!(
-                "board {id} has closed its periods up to {until}; it takes no event of {at} any more"
+                "board {id} has closed its periods up to {until}; `at` is {at}"
             ),
             Rejection::NotSeated => format!(
-                "the member has no seat in the period of {at} of board {id}; to have one in the running period, it joins: POST /v1/boards/{id}/league/members"
+                "the member is not in the league {id} in the period of {at}. To join the running period, send POST /v1/boards/{id}/league/members"
             ),
-            Rejection::IdReused => "another event with other content had this id".to_owned(),
+            Rejection::IdReused => "an event with this id but other content was accepted before; give each event its own id".to_owned(),
         };
         let is_early = rejection == Rejection::InFuture;
         Self::Rejected {
@@ -241,9 +242,19 @@ impl Error {
         }
     }
 
+    /// A score is not within the bounds of its board.
+    pub(crate) fn out_of_bounds(definition: &Definition, score: Score) -> Self {
+        let detail = definition.bound_beyond(score);
+        Self::Rejected {
+            rejection: Rejection::ScoreBounds,
+            detail: detail.unwrap_or_else(|| SCORE_BOUNDS.to_owned()),
+            wait_s: None,
+        }
+    }
+
     fn quota_exceeded(board: &Board, shortage: Shortage, at: Timestamp, now: Timestamp) -> Self {
         let Some(quota) = board.definition.quotas.get(shortage.quota) else {
-            return StoreError::Unexpected("a quota that is not there".into()).into();
+            return StoreError::Unexpected("an unknown quota".into()).into();
         };
         let frees_at = match quota.window {
             QuotaWindow::Sliding(_) if shortage.frees_at_ms > 0 => {
@@ -253,7 +264,7 @@ impl Error {
         };
         let used = quota.describe(&shortage, board.definition.decimals);
         let frees = frees_at.filter(|_| shortage.amount <= shortage.allowed);
-        let frees = frees.map(|frees_at| format!("; it is free at {frees_at}"));
+        let frees = frees.map(|frees_at| format!("; it frees up at {frees_at}"));
         let (name, max) = (quota.name.clone(), quota.max);
         Self::QuotaExceeded(Box::new(UsedUp {
             detail: format!(
@@ -284,7 +295,7 @@ impl Error {
     /// Takes away how much of a quota is used, which tells what others have sent.
     pub(crate) fn withhold_counts(&mut self) {
         if let Self::QuotaExceeded(used_up) = self {
-            used_up.detail = format!("quota {} has too little left for the event", used_up.name);
+            used_up.detail = format!("quota {} has too little left for this event", used_up.name);
         }
     }
 

@@ -2,13 +2,14 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::board::FieldError;
 
 /// Why a document can't be read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DocumentError {
-    /// It is no JSON, with the reason.
+    /// It is not JSON, with the place and the reason.
     Malformed(String),
     /// It is not the expected JSON, with the place and the reason.
     Unexpected(FieldError),
@@ -16,6 +17,10 @@ pub enum DocumentError {
 
 /// Begins the list of the names that would be right.
 pub const KNOWN: &str = " Known fields: ";
+/// The most errors that are reported of one document.
+const ERRORS_MAX: usize = 10;
+/// The longest document, in bytes, in which more than the first error is searched for.
+const SEARCHED_BYTES_MAX: usize = 64 << 10;
 /// How alike two names must be for one to be meant by the other (Jaro–Winkler).
 const ALIKE_MIN: f64 = 0.8;
 
@@ -43,23 +48,57 @@ pub fn reason(message: &str) -> String {
 }
 
 /// A message of serde in the words of JSON.
-fn in_json(message: &str) -> String {
-    let mut text = message
-        .replace("expected a sequence", "expected an array")
-        .replace("expected a map", "expected an object");
-    if let Some(at) = text.find("expected struct ") {
-        text.truncate(at);
-        text.push_str("expected an object");
-    }
-    text
+pub fn in_json(message: &str) -> String {
+    let kinds = ["invalid type: ", "invalid value: ", "invalid length "];
+    let kind = kinds.iter().find_map(|kind| message.strip_prefix(kind));
+    let variant = message.strip_prefix("unknown variant ");
+    let Some((found, expected)) = kind
+        .or(variant)
+        .and_then(|rest| rest.split_once(", expected "))
+    else {
+        return message.to_owned();
+    };
+    let found = match found {
+        "map" => "an object",
+        "sequence" => "an array",
+        found => found,
+    };
+    let found = found.strip_prefix("integer ").unwrap_or(found);
+    let expected = match expected {
+        "a map" => "an object".to_owned(),
+        "a sequence" => "an array".to_owned(),
+        "u8" => "a whole number from 0 to 255".to_owned(),
+        "u16" => "a whole number from 0 to 65535".to_owned(),
+        "u32" => "a whole number from 0 to 4294967295".to_owned(),
+        "u64" | "usize" => "a whole number of at least 0".to_owned(),
+        "i64" => "a whole number".to_owned(),
+        "f64" => "a number".to_owned(),
+        structure if structure.starts_with("struct ") => "an object".to_owned(),
+        other => other.to_owned(),
+    };
+    format!("must be {expected}, not {found}")
+}
+
+/// Where and why a text is not JSON.
+fn malformed(error: &serde_json::Error) -> DocumentError {
+    let message = without_place(error);
+    let what = match &*message {
+        "key must be a string" | "trailing comma" => {
+            "expected a field name in quotes. A comma too many?"
+        }
+        "trailing characters" => "expected the end, after a complete JSON value",
+        ended if ended.starts_with("EOF") => "the JSON ends too early. A bracket or quote missing?",
+        other => other,
+    };
+    let (line, column) = (error.line(), error.column());
+    DocumentError::Malformed(format!("Line {line}, column {column}: {what}"))
 }
 
 /// Reads a JSON object.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
-    let malformed = |error: serde_json::Error| DocumentError::Malformed(error.to_string());
     // serde would also accept an array, with the items as fields in order.
     if text.trim_ascii_start().starts_with('[') {
-        serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
+        serde_json::from_str::<IgnoredAny>(text).map_err(|error| malformed(&error))?;
         let detail = "must be an object, not an array";
         return Err(DocumentError::Unexpected(FieldError::new("", detail)));
     }
@@ -72,20 +111,102 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
         let pointer = pointer(error.path());
         // serde may find a wrong field before it finds invalid JSON. The latter is reported first.
         match serde_json::from_str::<IgnoredAny>(text) {
-            Ok(_) => {
-                // The pointer has the place. Two messages mention syntax, which is valid here.
-                let detail = match &*without_place(error.inner()) {
-                    "expected value" => "invalid type: expected a string".to_owned(),
-                    "trailing characters" => "there are too many items".to_owned(),
-                    message => reason(&in_json(message)),
-                };
-                DocumentError::Unexpected(FieldError::new(pointer, detail))
-            }
-            Err(error) => malformed(error),
+            Ok(_) => DocumentError::Unexpected(unexpected(pointer, &without_place(error.inner()))),
+            Err(error) => malformed(&error),
         }
     })?;
-    json.end().map_err(malformed)?;
+    json.end().map_err(|error| malformed(&error))?;
     Ok(parsed)
+}
+
+/// An error at this place, from a message of serde.
+fn unexpected(pointer: String, message: &str) -> FieldError {
+    let missing = message.strip_prefix("missing field `");
+    if let Some(name) = missing.and_then(|rest| rest.strip_suffix('`')) {
+        let place = FieldError::pointer([name]);
+        return FieldError::new(pointer + &place, "is missing");
+    }
+    // The pointer has the place. Two messages mention syntax, which is valid here.
+    let detail = match message {
+        "expected value" => "must be a string".to_owned(),
+        "trailing characters" => "there are too many items".to_owned(),
+        message => reason(&in_json(message)),
+    };
+    FieldError::new(pointer, detail)
+}
+
+/// All errors for which `read` refuses a document, of which this is the first, and the document without what is at their
+/// places; `None` if nothing is left that can be read. A long document is not searched.
+pub fn all_errors(
+    text: &str,
+    first: FieldError,
+    read: impl Fn(&str) -> Result<(), DocumentError>,
+) -> (Vec<FieldError>, Option<String>) {
+    let mut errors = vec![first];
+    let rest = (text.len() <= SEARCHED_BYTES_MAX).then(|| serde_json::from_str(text));
+    let Some(Ok(mut rest)) = rest else {
+        return (errors, None);
+    };
+    let (mut pointer, mut removed) = (errors[0].pointer.clone(), Vec::new());
+    while errors.len() < ERRORS_MAX && remove(&mut rest, &pointer, &mut removed) {
+        let text = rest.to_string();
+        let Err(DocumentError::Unexpected(error)) = read(&text) else {
+            return (errors, Some(text));
+        };
+        let place = in_whole(&error.pointer, &removed);
+        // Without a wrong field, what contains it may be wrong too.
+        if !errors.iter().any(|known| is_in(&known.pointer, &place)) {
+            errors.push(FieldError::new(place, error.detail));
+        }
+        pointer = error.pointer;
+    }
+    (errors, None)
+}
+
+/// Whether the first place is the second one, or in it.
+fn is_in(place: &str, outer: &str) -> bool {
+    let rest = place.strip_prefix(outer);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Removes what is at a place, or else what should contain it, and notes items removed from arrays. Returns false if that is
+/// the whole document.
+fn remove(document: &mut Value, pointer: &str, removed: &mut Vec<(String, usize)>) -> bool {
+    let Some((outer, last)) = pointer.rsplit_once('/') else {
+        return false;
+    };
+    let name = last.replace("~1", "/").replace("~0", "~");
+    let was_there = match (document.pointer_mut(outer), name.parse()) {
+        (Some(Value::Object(fields)), _) => fields.remove(&name).is_some(),
+        (Some(Value::Array(items)), Ok(index)) if index < items.len() => {
+            items.remove(index);
+            removed.push((outer.to_owned(), index));
+            true
+        }
+        _ => false,
+    };
+    was_there || remove(document, outer, removed)
+}
+
+/// A place in the whole document, from one in the document without the removed items.
+fn in_whole(pointer: &str, removed: &[(String, usize)]) -> String {
+    removed
+        .iter()
+        .rev()
+        .fold(pointer.to_owned(), |pointer, (array, removed)| {
+            let within = pointer
+                .strip_prefix(array)
+                .and_then(|rest| rest.strip_prefix('/'));
+            let later = within.and_then(|within| {
+                let (index, inner) = within.split_at(within.find('/').unwrap_or(within.len()));
+                let index = index
+                    .parse::<usize>()
+                    .ok()
+                    .filter(|index| index >= removed)?;
+                Some(format!("{array}/{}{inner}", index + 1))
+            });
+            later.unwrap_or(pointer)
+        })
 }
 
 /// serde_json's message without its line and column.
@@ -120,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_where_it_lies_and_what_is_wrong() {
+    fn an_error_says_where_it_is_and_what_is_wrong() {
         let error = |text: &str| match read::<Document>(text).unwrap_err() {
             DocumentError::Malformed(detail) => detail,
             DocumentError::Unexpected(FieldError { pointer, detail }) => {
@@ -129,15 +250,15 @@ mod tests {
         };
         for (text, expected) in [
             ("[]", ": must be an object, not an array"),
-            (r#"{"order": 1}"#, "/order: invalid type: expected a string"),
-            ("null", ": invalid type: null, expected an object"),
+            (r#"{"order": 1}"#, "/order: must be a string"),
+            ("null", ": must be an object, not null"),
             (
                 r#"{"ranks": {}}"#,
-                "/ranks: invalid type: map, expected an array of length 2",
+                "/ranks: must be an array of length 2, not an object",
             ),
             (
                 r#"{"order": "up"}"#,
-                "/order: unknown variant `up`, expected `desc` or `asc`",
+                "/order: must be `desc` or `asc`, not `up`",
             ),
             (
                 r#"{"ranks": [1, 2, 3]}"#,
@@ -145,7 +266,7 @@ mod tests {
             ),
             (
                 r#"{"ranks": [1]}"#,
-                "/ranks: invalid length 1, expected an array of length 2",
+                "/ranks: must be an array of length 2, not 1",
             ),
             (
                 r#"{"odrer": "asc"}"#,
@@ -155,9 +276,65 @@ mod tests {
                 r#"{"title": "x"}"#,
                 "/title: unknown field `title`. Known fields: `order`, `ranks`",
             ),
-            ("{} x", "trailing characters at line 1 column 4"),
+            (
+                "{} x",
+                "Line 1, column 4: expected the end, after a complete JSON value",
+            ),
+            (
+                "{\n \"order\": \"asc\",}",
+                "Line 2, column 16: expected a field name in quotes. A comma too many?",
+            ),
+            (
+                "{order: 1}",
+                "Line 1, column 2: expected a field name in quotes. A comma too many?",
+            ),
+            (
+                r#"{"order": "asc""#,
+                "Line 1, column 15: the JSON ends too early. A bracket or quote missing?",
+            ),
         ] {
             assert_eq!(error(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn all_errors_are_found_each_at_its_place() {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[expect(dead_code, reason = "only its form is looked at")]
+        struct Outer {
+            inner: Document,
+            orders: Vec<crate::domain::board::Order>,
+            count: u8,
+        }
+        let text = r#"{"a~/": 1, "inner": {"order": 1, "ranks": [1, "x", 2], "y": 1},
+            "orders": ["asc", "up", "desc", "down", 5, "desc"]}"#;
+        let read = |text: &str| super::read::<Outer>(text).map(|_| ());
+        let DocumentError::Unexpected(first) = read(text).unwrap_err() else {
+            panic!("it is JSON");
+        };
+        let (errors, rest) = all_errors(text, first, read);
+        let places: Vec<_> = errors.iter().map(|error| error.pointer.as_str()).collect();
+        assert_eq!(
+            places,
+            [
+                "/a~0~1",
+                "/inner/order",
+                "/inner/ranks/1",
+                "/inner/y",
+                "/orders/1",
+                "/orders/3",
+                "/orders/4",
+                "/count"
+            ]
+        );
+        assert_eq!(errors[7].detail, "is missing");
+        assert_eq!(rest, None, "a missing field can't be left out");
+        let whole = r#"{"inner": {"z": 1}, "orders": [], "count": 256}"#;
+        let DocumentError::Unexpected(first) = read(whole).unwrap_err() else {
+            panic!("it is JSON");
+        };
+        let (errors, _) = all_errors(whole, first, read);
+        assert_eq!(errors.len(), 2, "{errors:?}");
     }
 }

@@ -37,7 +37,7 @@ use thiserror::Error;
 use utoipa::ToSchema;
 
 use super::texts::words;
-use super::time::{Span, Timestamp};
+use super::time::{Span, Timestamp, no_such_day};
 use super::timezone::Zone;
 
 const MINUTE_S: i64 = 60;
@@ -202,15 +202,18 @@ impl Period {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// The text does not have the form of this unit's keys, or is not a date, like `2026-02-30`.
-    #[error("not a valid key for `{unit}`: such a key has the form `{example}`")]
+    #[error("a key of `{unit}` must have the form `{example}`")]
     Malformed {
         /// The unit asked for.
         unit: Unit,
         /// A well-formed key of that unit.
         example: &'static str,
     },
+    /// The calendar does not have the day of the key.
+    #[error("there is no such day: {0:04}-{1:02}-{2:02}")]
+    NoSuchDay(u16, u8, u8),
     /// The text is well-formed, but no period of this calendar has that key.
-    #[error("no `{unit}` has this key in this calendar; the nearest one is `{holder}`")]
+    #[error("no period of `{unit}` has this key; the nearest one has the key `{holder}`")]
     NotAStart {
         /// The unit asked for.
         unit: Unit,
@@ -298,7 +301,12 @@ impl Calendar {
             Unit::Month => (self.read_date(unit, key), "2026-11"),
             Unit::Year => (self.read_date(unit, key), "2026"),
         };
-        let start_ms = start_ms.ok_or(KeyError::Malformed { unit, example })?;
+        let start_ms = start_ms.ok_or_else(|| match no_such_day(key) {
+            Some((year, month, day)) if !matches!(example.len(), 4 | 7) => {
+                KeyError::NoSuchDay(year, month, day)
+            }
+            _ => KeyError::Malformed { unit, example },
+        })?;
         // The very first period may begin before the first timestamp: it is found all the same.
         let period = self.containing(unit, Timestamp::from_ms_clamped(start_ms));
         let holder = self.key(&period);
@@ -687,7 +695,7 @@ mod tests {
         assert_eq!(calendar(zone).key(&before), "2011-12-29");
         assert_eq!(
             key_error(zone, Unit::Day, "2011-12-30"),
-            "no `day` has this key in this calendar; the nearest one is `2011-12-31`"
+            "no period of `day` has this key; the nearest one has the key `2011-12-31`"
         );
         // A week or a year is named by its first date even if that one was skipped.
         let week = Calendar {
@@ -824,7 +832,7 @@ mod tests {
             (r#"{"start": "2026-01-05", "length": "14d"}"#, "RFC 3339"),
             (
                 r#"{"start": "2026-01-05T00:00:00Z", "length": "2w"}"#,
-                "one of s, m, h, d",
+                "a whole number and s, m, h or d",
             ),
             (
                 r#"{"start": "2026-01-05T00:00:00Z", "length": "1d", "end": 1}"#,
@@ -882,7 +890,7 @@ mod tests {
         );
         assert_eq!(
             key_error(zone, Unit::Day, "2026-02-30"),
-            "not a valid key for `day`: such a key has the form `2026-11-01`"
+            "a key of `day` must have the form `2026-11-01`"
         );
         for (unit, key) in [
             (Unit::Minute, "2026-11-01T05:30"),

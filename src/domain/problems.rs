@@ -4,6 +4,7 @@
 use std::fmt::Display;
 
 use axum::http::StatusCode;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::access::KeyName;
@@ -81,7 +82,7 @@ problems! {
     MALFORMED_JSON = BAD_REQUEST, "malformed-json", "The body is not JSON",
         "The body is not JSON, or not UTF-8. The request had no effect.",
         "Send valid JSON. `detail` gives the position of the error.",
-        "expected `,` or `}` at line 1 column 15";
+        "Line 1, column 15: expected `,` or `}`";
     INVALID_PARAMETER = BAD_REQUEST, "invalid-parameter", "A parameter is invalid",
         "A part of the path, the query or a header is invalid. The request had no effect.",
         "Correct the parameter that `detail` names.",
@@ -91,21 +92,21 @@ problems! {
         "The head of the request is not HTTP, or repeats a header that decides what the client may do. The request had no effect.",
         "Use an HTTP client. If you do, check for a proxy that changes requests, or for a client that speaks TLS to a service without TLS.",
         "the head of the request is not HTTP";
-    UNAUTHENTICATED = UNAUTHORIZED, "unauthenticated", "A valid API key is needed",
-        "The request has neither a valid API key nor a valid player token. The request had no effect.",
-        "Send a valid key: `Authorization: Bearer KEY`. `detail` says what is wrong with the one you sent.",
-        "an API key is needed: `Authorization: Bearer KEY`";
-    FORBIDDEN = FORBIDDEN, "forbidden", "The API key does not allow this",
-        "The API key is valid, but does not allow this. `detail` says why: it names the missing scope, or says that the key is for other boards, or gives another reason. The response is the same whether the board exists or not. The request had no effect.",
-        "Use a key with this scope and for this board. With the scope `admin` you can create one: `PUT /v1/keys/{name}`.",
+    UNAUTHENTICATED = UNAUTHORIZED, "unauthenticated", "A valid API key or token is needed",
+        "The request has neither a valid API key nor a valid player's token. The request had no effect.",
+        "Send a valid API key or player's token: `Authorization: Bearer …`. `detail` says what is wrong with the one you sent.",
+        "send a valid API key or player's token: `Authorization: Bearer …`";
+    FORBIDDEN = FORBIDDEN, "forbidden", "The API key or token does not allow this",
+        "The API key or token is valid, but does not allow this. `detail` says why, such as a missing scope, or that it is for other boards. The response is the same whether the board exists or not. The request had no effect.",
+        "Use an API key or token with this scope and for this board. With the scope `admin` you can create a key: `PUT /v1/keys/{name}`.",
         "the scope `write` is needed"
-        => for_other_boards() "the key is for other boards"
+        => for_other_boards() "the API key is for other boards"
         => ranks_not_told() "`ranks=true` needs the scope `read` here: the board is not public"
         => own_name() "a name can't be approved by the key that wrote it; use another key";
-    FOREIGN_ORIGIN = FORBIDDEN, "foreign-origin", "The host or the origin is foreign",
-        "The service has no API keys, so it serves its own machine only. The request names another host, or is a write from a page of another origin. The request had no effect.",
+    FOREIGN_ORIGIN = FORBIDDEN, "foreign-origin", "The host or the origin is not allowed",
+        "The service has no API keys, so it answers only its own machine. The request was sent to another host name, or is a write from a page of another origin. The request had no effect.",
         "Call the service as `localhost` or `127.0.0.1`, or configure API keys (`STANDINGS_API_KEYS`) and origins (`STANDINGS_CORS_ORIGINS`).",
-        "the origin https://example.com may not write here";
+        "without API keys pages of other origins can't write. Set STANDINGS_CORS_ORIGINS to allow an origin";
     FORM_REFUSED = FORBIDDEN, "form-refused", "The form does not come from this page",
         "A form of the console was sent from a page of another origin, without the browser's token, or over plain HTTP to another machine. Or the browser refused or lost a cookie, or somebody signed in or out in another tab. The request had no effect.",
         "Reload the page and send the form from there. If that does not help: open the console over HTTPS or as `localhost`; let the proxy pass on the `Host` header unchanged; allow cookies.",
@@ -157,13 +158,13 @@ problems! {
     TOO_MANY_HIDDEN = CONFLICT, "too-many-hidden", "There are too many hidden members",
         "The board has the maximum number of hidden members. The request had no effect.",
         "Bring back members that need not be hidden any more: `DELETE /v1/boards/{board}/hidden/{member}`.",
-        "100000 members of board run_hero are hidden already"
-        => too_many_hidden(board: &BoardId) "{HIDDEN_MAX} members of board {board} are hidden already; bring some back";
-    TOO_MANY_ORDERS = CONFLICT, "too-many-orders", "There are too many standing orders",
+        "100000 members of board run_hero are already hidden; bring some back"
+        => too_many_hidden(board: &BoardId) "{HIDDEN_MAX} members of board {board} are already hidden; bring some back";
+    TOO_MANY_ORDERS = CONFLICT, "too-many-orders", "Too many members are hidden on all boards",
         "The maximum number of members is hidden on all boards. The request had no effect.",
         "Bring back members that need not be hidden any more: `POST /v1/moderation` with `unhide`. `GET /v1/moderation` lists the hidden ones.",
-        "there are 10000 standing orders already"
-        => too_many_orders(max: usize) "there are {max} standing orders already; end some";
+        "10000 members are already hidden on all boards; bring some back"
+        => too_many_orders(max: usize) "{max} members are already hidden on all boards; bring some back";
     KEY_EXISTS = CONFLICT, "key-exists", "The API key exists already",
         "An API key with this name exists already, and its secret can't be shown again. The request had no effect.",
         "Choose another name, or give the key a new secret: `POST /v1/keys/{name}/rotate`.",
@@ -172,16 +173,16 @@ problems! {
     TOO_MANY_KEYS = CONFLICT, "too-many-keys", "There are too many API keys",
         "The maximum number of API keys exists already. The request had no effect.",
         "Delete unused keys: `GET /v1/keys` returns when each was last used.",
-        "there are as many API keys as there may be"
+        "there are 1000 API keys already; delete one"
         => too_many_keys(max: usize) "there are {max} API keys already; delete one";
     RATE_LIMITED = TOO_MANY_REQUESTS, "rate-limited", "The client is too fast",
         "The API key has sent more requests than its rate allows. Or reads of past standings that must be built first exceed the limit for one API key, player or address, or the total limit. The request had no effect.",
         "Send the request again after the seconds in the `Retry-After` header.",
-        "the API key may send 50 requests a second";
+        "the API key may send 50/s to each instance";
     TOO_MANY_STREAMS = TOO_MANY_REQUESTS, "too-many-streams", "There are too many streams",
         "The API key, the player or the client's address has the maximum number of streams. The request had no effect.",
         "Close unused streams. Or poll the page, and send the request again after the seconds in the `Retry-After` header.",
-        "there are 100 streams to this address";
+        "this address already has 100 streams";
     MEMBER_NOT_FOUND = NOT_FOUND, "member-not-found", "The member is not in the standing",
         "The standing does not list this member: it had no event in the period, or it is hidden.",
         "Show the member without a rank. A member without events appears with its first one.",
@@ -204,7 +205,7 @@ problems! {
     REWARD_REVOKED = CONFLICT, "reward-revoked", "The reward was revoked",
         "The reward was claimed, but the member has since lost it, because a member was hidden or brought back. The request had no effect.",
         "Grant nothing. If the reward was granted, decide whether to take it back.",
-        "the reward was claimed by \"grant-88\" at 2026-11-23T00:10:02.000Z, and was revoked since";
+        "the reward was claimed by \"grant-88\" at 2026-11-23T00:10:02.000Z, and has since been revoked";
     PERIOD_NOT_FINAL = CONFLICT, "period-not-final", "The period is not final",
         "The period has not ended, or late events may still count. A board without `finalize` in its definition has no final periods.",
         "Wait until `state` is `final`, or end the wait with `POST /v1/boards/{board}/standings/{window}/periods/{key}/close`.",
@@ -231,8 +232,8 @@ problems! {
         "there is nothing at this address";
     METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED, "method-not-allowed", "The address does not support this method",
         "The address exists, but does not support this method.",
-        "Use a method that the `Allow` header lists.",
-        "the address does not support this method";
+        "Use a method that `detail` and the `Allow` header list.",
+        "POST is not allowed here; use GET, HEAD, PUT, PATCH or DELETE. To create a board, send PUT";
     REQUEST_TIMEOUT = REQUEST_TIMEOUT, "request-timeout", "The body did not arrive in time",
         "The body did not arrive in time. The request had no effect.",
         "Send the request again.",
@@ -249,8 +250,8 @@ problems! {
     BOARD_FINAL = CONFLICT, "board-final", "The change would alter final periods",
         "The change would remove a window that has final periods, or move the board's end although periods are final already. The request had no effect.",
         "Leave the fields that `errors` names unchanged, or create a new board.",
-        "/closes_at: has ended the board"
-        => board_final() "these fields would change periods that are final: `errors` names them and says why";
+        "/closes_at: can't change: the board has ended and its last period is final"
+        => board_final() "these fields would change final periods: `errors` names them and says why";
     PERIOD_RUNNING = CONFLICT, "period-running", "The period has not ended",
         "The period has not ended yet, so it can't become final. The request had no effect.",
         "Wait until the period ends. To end the board now, set its `closes_at`.",
@@ -262,15 +263,15 @@ problems! {
     BOARD_CLOSED = CONFLICT, "board-closed", "The board does not accept events of this time",
         "The event's `at` is before the board's `opens_at`, or not before its `closes_at`. The event was not accepted.",
         "Do not send the event again: the response would be the same. `GET /v1/boards/{board}/summary` shows when the board is open.",
-        "the board run_hero takes events from 2026-11-01T00:00:00.000Z to 2026-12-01T00:00:00.000Z";
+        "board run_hero accepts events from 2026-11-01T00:00:00.000Z until 2026-12-01T00:00:00.000Z; `at` is 2026-12-01T09:00:00.000Z";
     PERIOD_CLOSED = CONFLICT, "period-closed", "The period of the event is closed",
         "The event's `at` is in a closed period: the period has ended, the board's wait after it (`finalize`) is over, and the result is final. The event was not accepted.",
         "Do not send the event again: the response would be the same. An event without `at` counts for the time at which it is received.",
-        "board run_hero has closed its periods up to 2026-11-21T00:00:00.000Z; it takes no event of 2026-11-20T23:59:00.000Z any more";
+        "board run_hero has closed its periods up to 2026-11-21T00:00:00.000Z; `at` is 2026-11-20T23:59:00.000Z";
     MEMBER_ERASED = CONFLICT, "member-erased", "The member was erased after this event",
         "The member was erased, and the event's `at` is not after the erasure. The event was not accepted.",
         "Do not send the event again: the response would be the same. Later events of the member count, starting from nothing.",
-        "the member was erased at 2026-11-21T12:00:00.000Z; board run_hero takes no event of it from then or before";
+        "the member was erased at 2026-11-21T12:00:00.000Z: its earlier events are refused on board run_hero";
     PRECONDITION_FAILED = PRECONDITION_FAILED, "precondition-failed", "The definition has changed",
         "The board's definition does not match `If-Match` or `If-None-Match`. The request had no effect.",
         "Read the definition again, apply your change to it, and send it with the new `ETag`.",
@@ -279,8 +280,8 @@ problems! {
     NAME_CHANGED = PRECONDITION_FAILED, "name-changed", "The name has changed",
         "The member's name or picture is not the one that the request reviews. The request had no effect.",
         "Read the profile again, and review its current name and picture.",
-        "the member is called \"Ann B.\" by now, or has another picture"
-        => name_changed(name: &str) "the member is called {name:?} by now, or has another picture";
+        "the member's name is \"Ann B.\" now, or its picture has changed"
+        => name_changed(name: &str) "the member's name is {name:?} now, or its picture has changed";
     PAYLOAD_TOO_LARGE = PAYLOAD_TOO_LARGE, "payload-too-large", "The body is too large",
         "The body has more than 1 MiB. The request had no effect.",
         "Send less in one request.",
@@ -296,35 +297,35 @@ problems! {
     UNSUPPORTED_MEDIA_TYPE = UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body has the wrong type",
         "The body is not sent as JSON, or has a content encoding. The request had no effect.",
         "Send the header `Content-Type: application/json`, and no `Content-Encoding`.",
-        "the body must be application/json";
+        "Content-Type is `text/plain`; send `application/json` (curl: `-H 'Content-Type: application/json'`)";
     VALIDATION_FAILED = UNPROCESSABLE_ENTITY, "validation-failed", "The body does not have the expected form",
         "The body is JSON, but does not have the expected form. The request had no effect.",
         "Correct what `errors` lists: `pointer` gives the place in the body, and `detail` says what is wrong there.",
-        "/windows/0: `daily` is no window";
+        "/windows/0: \"daily\" is not a window";
     SCORE_OUT_OF_RANGE = UNPROCESSABLE_ENTITY, "score-out-of-range", "The score is out of range",
         "The score has more decimals than the board keeps, or is not within the board's `score_min` and `score_max`. Or the score, or a sum with it, is beyond what every JSON client can represent exactly: ±(2^53 − 1) for whole numbers, 15 digits on boards with decimals. The event was not accepted.",
         "Do not send the event again. Check the score, and the board's `decimals`, `score_min` and `score_max`.",
-        "score 12.345 has more decimals (3) than the board keeps (0)";
+        "score 900000 is above this board's maximum, 100000";
     EVENT_IN_FUTURE = UNPROCESSABLE_ENTITY, "event-in-future", "The event is in the future",
         "The event's `at` is more than 60 seconds ahead of the service's clock, or, in a league, in a period that has not begun. The event was not accepted.",
         "Send the event again after the seconds in the `Retry-After` header; an event of a batch has them as `retry_after`. If they are many, correct the clock of the machine that sends the event, or omit `at`.",
-        "the event is more than 60 s ahead of the service's clock";
+        "`at` is 2026-11-21T12:05:00.000Z, more than 60 s after the current time, 2026-11-21T12:00:00.000Z";
     EVENT_TOO_LATE = UNPROCESSABLE_ENTITY, "event-too-late", "The event is too old",
         "The event's `at` is older than the board's `accept_late` allows. The event was not accepted.",
         "Do not send the event again. To import older events, set the board's `accept_late` to `any`.",
-        "the event is older than 48h";
+        "`at` is 2026-11-18T12:00:00.000Z, too old for board run_hero, which accepts events up to 48h late (`accept_late`; to import old events, set it to \"any\"); the current time is 2026-11-21T12:00:00.000Z";
     QUOTA_EXCEEDED = TOO_MANY_REQUESTS, "quota-exceeded", "A quota is used up",
         "A quota of the board has too little left for the event. `quota` names it, and `detail` says how much of it is used. `frees_at` is when more will be available, if no other event arrives; it is missing if that is never. The event was not accepted, and used up nothing.",
         "Wait until `frees_at`. If it is missing, do not send the event again.",
-        "quota voter-minute of board best_song is used up: 2 of 2 events in 1m; it is free at 2026-11-21T12:01:00.000Z";
+        "quota voter-minute of board best_song is used up: 2 of 2 events in 1m; it frees up at 2026-11-21T12:01:00.000Z";
     EVENT_ID_REUSED = UNPROCESSABLE_ENTITY, "event-id-reused", "The event id belongs to another event",
         "The board accepted another event with this id before. This one was not accepted.",
         "Give each event its own id. Send a retry with unchanged content.",
-        "the event id run-88231 was used for another event";
+        "an event with this id but other content was accepted before; give each event its own id";
     UNKNOWN_WINDOW = NOT_FOUND, "unknown-window", "The board does not have this window",
         "The board does not have this window; `detail` names the windows that it has. The status is 404 if the path names the window, and 422 if a body or a parameter does.",
         "Read another window, or add this one to the board's definition.",
-        "the board run_hero has no window month; it has day, week, all, last-7-days"
+        "board run_hero has no window \"month\"; it has day, week, all, last-7-days"
         => unknown_window(board: &BoardId, window: &str, known: &str) "board {board} has no window {window:?}; it has {known}";
     NO_LEAGUE = NOT_FOUND, "no-league", "The board is not a league",
         "The request is about a cohort, a tier or a seat, and the board has no `league` in its definition. The request had no effect.",
@@ -334,11 +335,11 @@ problems! {
     LEAGUE_TURNING = CONFLICT, "league-turning", "The league is being turned over",
         "The league's last period has ended, and the member's next tier has not been decided yet: events of that period may still count, or the service has not processed it yet. The request had no effect.",
         "Send the request again after the seconds in the `Retry-After` header; an event of a batch has them as `retry_after`.",
-        "the last period of the league is being turned over; try again in 1 s";
+        "the league is turning over its last period; try again in 1 s";
     NOT_SEATED = CONFLICT, "not-seated", "The member has no seat in the period",
         "The board is a league, and the member has no seat in the event's period: the period is over, or the member has left the league. The event was not accepted.",
         "Do not send the event again. To play in the running period, the member has to join: `POST /v1/boards/{board}/league/members`.",
-        "the member has no seat in the period of 2026-11-15T09:00:00.000Z of board run_league; to have one in the running period, it joins: POST /v1/boards/run_league/league/members";
+        "the member is not in the league run_league in the period of 2026-11-15T09:00:00.000Z. To join the running period, send POST /v1/boards/run_league/league/members";
     COHORT_REQUIRED = BAD_REQUEST, "cohort-required", "A league is read cohort by cohort",
         "The board is a league: its members compete in cohorts, and no list ranks all of them. The request had no effect.",
         "Read a cohort, or the cohort of a member: `detail` names the routes. `GET /v1/boards/{board}/standings/{window}/tiers` returns the number of cohorts.",
@@ -358,7 +359,7 @@ problems! {
     INTERNAL = INTERNAL_SERVER_ERROR, "internal", "Internal error",
         "The service has a bug, or stored data is damaged.",
         "Give the operator the `request_id`: the service's log has the cause under it. An event may have been accepted: send it again with the same id, and it counts once.",
-        "internal error; see the service's log";
+        "internal error; the service's log has the cause";
     DATA_OF_ANOTHER_VERSION = SERVICE_UNAVAILABLE, "data-of-another-version", "The board's data has another version",
         "The board's data in Redis has a format that this release does not support. The service neither reads nor changes it. Other boards work.",
         "The operator can serve the board with the release that wrote it, or delete its data.",
@@ -373,13 +374,13 @@ problems! {
         "last-7-days of board run_hero is still being completed; try again"
         => standing_pending(left: impl Display) "{left}; try again";
     BOARD_CHANGING = SERVICE_UNAVAILABLE, "board-changing", "The board is being changed",
-        "The board is just moving to another number of shards; or others have changed it, or data that the request depends on, at each attempt to carry out the request. In a batch, some events may have been accepted.",
+        "The board is moving to another number of shards; or other requests have changed it, or data that the request depends on, at each attempt to carry out the request. In a batch, some events may have been accepted.",
         "Send the request again after the seconds in the `Retry-After` header. With the same id an event counts once. `GET /v1/boards/{board}/shards` shows whether the board moves.",
-        "board run_hero is just moving to other shards; try again"
-        => board_is_moving(board: &BoardId) "board {board} is just moving to other shards; try again"
-        => board_changes(board: &BoardId) "others keep changing board {board} while the request is carried out; try again";
+        "board run_hero is moving to other shards; try again"
+        => board_is_moving(board: &BoardId) "board {board} is moving to other shards; try again"
+        => board_changes(board: &BoardId) "other requests keep changing board {board}; try again";
     QUOTA_PENDING = SERVICE_UNAVAILABLE, "quota-pending", "Whether a quota is used up is not known yet",
-        "Other events have reserved what is left of the quota, and their outcomes are not known yet. Normally they are known at once; after a crash it takes up to 20 seconds. The event was not accepted; in a batch, others may have been.",
+        "Other events have reserved the rest of the quota, and their outcomes are not known yet. Normally they are known at once; after a crash it takes up to 20 seconds. The event was not accepted; in a batch, others may have been.",
         "Send the request again after the seconds in the `Retry-After` header. With the same id an event counts once.",
         "whether a quota of board best_song is used up depends on events whose outcome is not known yet; try again"
         => quota_pending(board: &BoardId) "whether a quota of board {board} is used up depends on events whose outcome is not known yet; try again";
@@ -520,15 +521,24 @@ impl Problem {
 
     /// An invalid body, with its errors.
     pub fn invalid(errors: Vec<FieldError>) -> Self {
-        // The errors list what is known, and once is enough.
-        let brief = |error: &FieldError| {
-            let known = error.detail.find(KNOWN).unwrap_or(error.detail.len());
-            error.detail[..known].to_owned()
+        let of = |error: &FieldError, detail: &str| match &*error.pointer {
+            "" => detail.to_owned(),
+            pointer => format!("{pointer}: {detail}"),
         };
         let detail = match errors.as_slice() {
-            [error] if error.pointer.is_empty() => brief(error),
-            [error] => format!("{}: {}", error.pointer, brief(error)),
-            errors => format!("{} things are wrong; see errors", errors.len()),
+            [error] => of(error, &error.detail),
+            errors => {
+                // The errors list what is known, and once is enough.
+                let brief = |error: &FieldError| {
+                    let (brief, _) = error
+                        .detail
+                        .split_once(KNOWN)
+                        .unwrap_or((&error.detail, ""));
+                    of(error, brief.trim_end_matches('.'))
+                };
+                let all: Vec<_> = errors.iter().map(brief).collect();
+                format!("{} errors: {}", errors.len(), all.join("; "))
+            }
         };
         Self::new(VALIDATION_FAILED, detail).in_fields(errors)
     }
@@ -553,7 +563,7 @@ impl Problem {
 
     /// A fault of the service, with its cause for the log.
     pub fn internal(cause: impl Into<String>) -> Self {
-        Self::new(INTERNAL, "internal error; see the service's log").because(cause)
+        Self::new(INTERNAL, "internal error; the service's log has the cause").because(cause)
     }
 
     /// A score that has too many decimals or is out of range.
@@ -579,7 +589,7 @@ impl Problem {
     /// The reward was claimed under this name at this time; or it was, and is no longer won.
     pub fn claimed(kind: Kind, (by, at): (String, Timestamp)) -> Self {
         let end = if kind == REWARD_REVOKED {
-            ", and was revoked since"
+            ", and has since been revoked"
         } else {
             ""
         };
@@ -610,15 +620,39 @@ impl Problem {
     }
 }
 
-/// Parses a JSON object. Reports invalid JSON and unexpected content differently, with the place.
-pub fn parse_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
+/// Parses a JSON object. Reports invalid JSON and unexpected content differently, with the place: all errors of the content.
+pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let text = json_text(bytes)?;
+    document::read(text).map_err(|error| match error {
+        DocumentError::Unexpected(first) => {
+            let read = |text: &str| document::read::<T>(text).map(|_| ());
+            Problem::invalid(document::all_errors(text, first, read).0)
+        }
+        malformed @ DocumentError::Malformed(_) => malformed.into(),
+    })
+}
+
+impl From<DocumentError> for Problem {
+    fn from(error: DocumentError) -> Self {
+        match error {
+            DocumentError::Malformed(detail) => Self::new(MALFORMED_JSON, detail),
+            DocumentError::Unexpected(error) => Self::invalid(vec![error]),
+        }
+    }
+}
+
+/// The text of a JSON body, without a byte order mark.
+pub fn json_text(bytes: &[u8]) -> Result<&str, Problem> {
     let malformed = |detail: String| Problem::new(MALFORMED_JSON, detail);
-    let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.to_string()))?;
+    let text = str::from_utf8(bytes).map_err(|error| {
+        let byte = error.valid_up_to();
+        malformed(format!(
+            "The body is not UTF-8 (byte {byte}). Send uncompressed UTF-8 JSON."
+        ))
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_ascii().is_empty() {
         return Err(malformed("the body is empty".to_owned()));
     }
-    document::read(text).map_err(|error| match error {
-        DocumentError::Malformed(detail) => malformed(detail),
-        DocumentError::Unexpected(error) => Problem::invalid(vec![error]),
-    })
+    Ok(text)
 }

@@ -12,7 +12,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use chrono::{DateTime, Datelike, Timelike, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
@@ -20,15 +20,23 @@ use super::texts::serde_as_text;
 
 /// An instant outside [`Timestamp::MIN`] to [`Timestamp::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the time must be between 1900-01-01T00:00:00Z and {}", Timestamp::MAX)]
+#[error("must be between 1900-01-01T00:00:00Z and {}", Timestamp::MAX)]
 pub struct OutOfRange;
 
 /// Why a text is not a [`Timestamp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TimestampError {
     /// The text is not an RFC 3339 date and time with an offset.
-    #[error("a time must be in RFC 3339 with an offset, such as `2026-11-21T00:30:00Z`")]
+    #[error("must be a time in RFC 3339 with an offset, such as `2026-11-21T00:30:00Z`")]
     Malformed,
+    /// It would be one with `+` for the space before its offset.
+    #[error(
+        "must be a time in RFC 3339 with an offset, such as `2026-11-21T00:30:00+01:00`. In an address, write `+` as `%2B`"
+    )]
+    Spaced,
+    /// It would be one if this day existed.
+    #[error("there is no such day: {0:04}-{1:02}-{2:02}")]
+    NoSuchDay(u16, u8, u8),
     /// The time is well-formed, but too early or too late.
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
@@ -114,10 +122,10 @@ impl Timestamp {
     /// the event stays in the minute, hour and day in which its sender's clock saw it.
     ///
     /// # Errors
-    /// [`TimestampError::Malformed`] if the text is not RFC 3339, [`TimestampError::OutOfRange`] if
+    /// [`TimestampError::Malformed`] and similar ones if the text is not RFC 3339, [`TimestampError::OutOfRange`] if
     /// the instant is not between [`Self::MIN`] and [`Self::MAX`].
     pub fn parse(text: &str) -> Result<Self, TimestampError> {
-        let time = DateTime::parse_from_rfc3339(text).map_err(|_| TimestampError::Malformed)?;
+        let time = DateTime::parse_from_rfc3339(text).map_err(|_| malformed(text))?;
         // chrono counts a leap second as 1,000,000 to 1,999,999 µs of second 59.
         let fraction_us = time.timestamp_subsec_micros().min(999_999);
         Ok(Self::from_us(
@@ -152,6 +160,37 @@ impl Timestamp {
     pub fn saturating_sub(self, span: Span) -> Self {
         Self::from_us_clamped(self.0.saturating_sub_unsigned(span.us()))
     }
+}
+
+/// Why a text is not an RFC 3339 date and time with an offset.
+fn malformed(text: &str) -> TimestampError {
+    let is_time = |text: &str| DateTime::parse_from_rfc3339(text).is_ok();
+    // RFC 3339 allows a space before the time of day too.
+    if let Some((time, offset)) = text.rsplit_once(' ')
+        && is_time(&format!("{time}+{offset}"))
+    {
+        return TimestampError::Spaced;
+    }
+    let has_time = is_time(&format!("2000-01-01{}", text.get(10..).unwrap_or_default()));
+    let day = no_such_day(text).filter(|_| has_time);
+    day.map_or(TimestampError::Malformed, |(year, month, day)| {
+        TimestampError::NoSuchDay(year, month, day)
+    })
+}
+
+/// The year, month and day that a text begins with, if it has the form of a date and the calendar does not have that day.
+pub fn no_such_day(text: &str) -> Option<(u16, u8, u8)> {
+    let mut parts = text.get(..10)?.split('-');
+    let mut number = |digits: usize| {
+        let part = parts.next()?;
+        let is_number = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then_some(part)
+    };
+    let (year, month, day) = (number(4)?, number(2)?, number(2)?);
+    let (year, month, day): (u16, u8, u8) =
+        (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
+    let date = NaiveDate::from_ymd_opt(year.into(), month.into(), day.into());
+    date.is_none().then_some((year, month, day))
 }
 
 impl fmt::Display for Timestamp {
@@ -208,12 +247,10 @@ pub fn seconds<S: Serializer>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SpanError {
     /// The text is not a number followed by a unit.
-    #[error(
-        "a length of time must be a whole number and one of s, m, h, d, such as `90s` or `48h`"
-    )]
+    #[error("must be a duration: a whole number and s, m, h or d, such as `90s` or `48h`")]
     Malformed,
     /// The length is above [`Span::MAX`].
-    #[error("a length of time must be at most 36600d")]
+    #[error("must be at most 36600d")]
     TooLong,
 }
 

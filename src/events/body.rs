@@ -10,9 +10,10 @@ use utoipa::ToSchema;
 use crate::core::write::events::Incoming;
 use crate::domain::board::FieldError;
 use crate::domain::data::EntryData;
+use crate::domain::document::{self, DocumentError};
 use crate::domain::event::Origin;
 use crate::domain::ids::{BoardId, EventId, Label, MemberId};
-use crate::domain::problems::{Problem, parse_json};
+use crate::domain::problems::{Problem, json_text};
 use crate::domain::quota::Network;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
@@ -35,13 +36,14 @@ pub struct EventBody<'a> {
     #[schema(value_type = Option<EventId>)]
     pub id: Option<Cow<'a, str>>,
     /// The member whose score changes: 1 to 128 bytes of UTF-8 without control characters.
-    #[serde(borrow)]
-    #[schema(value_type = MemberId)]
-    pub member: Cow<'a, str>,
+    #[serde(borrow, default, deserialize_with = "borrowed")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = MemberId, required = true)]
+    pub member: Option<Cow<'a, str>>,
     /// The score, with no more decimals than the board's `decimals` allows.
-    #[serde(borrow)]
-    #[schema(value_type = ShownScore)]
-    pub score: &'a RawValue,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = ShownScore, required = true)]
+    pub score: Option<&'a RawValue>,
     /// When the event happened: at most 60 seconds ahead of the service's clock, and not older than the board's
     /// `accept_late`. The default is the time at which the service reads the event.
     #[serde(borrow, default, deserialize_with = "borrowed")]
@@ -89,6 +91,9 @@ pub const COLUMNS: &[&str] = &[
     "id", "member", "score", "at", "voter", "channel", "device", "ip", "data",
 ];
 
+/// What is wrong with a required field that is not there.
+const MISSING: &str = "is missing";
+
 /// Takes a field, or collects what is wrong with it.
 fn take<T, E: Display>(
     errors: &mut Vec<FieldError>,
@@ -111,11 +116,18 @@ impl EventBody<'_> {
         let mut errors = Vec::new();
         let board = self.take_board(path_board, &mut errors);
         let id = self.take_id(key, &mut errors);
-        let member = take(&mut errors, "/member", MemberId::parse(&self.member));
-        let score = self.score.get();
-        if !score.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
-            errors.push(FieldError::new("/score", "must be a number"));
-        }
+        let member = self
+            .member
+            .as_deref()
+            .ok_or_else(|| MISSING.to_owned())
+            .and_then(|member| MemberId::parse(member).map_err(|error| error.to_string()));
+        let member = take(&mut errors, "/member", member);
+        let score = self.score.map(RawValue::get).ok_or(MISSING);
+        let score = score.and_then(|score| {
+            let is_number = score.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+            is_number.then_some(score).ok_or("must be a number")
+        });
+        let score = take(&mut errors, "/score", score);
         let at = self
             .at
             .as_deref()
@@ -135,8 +147,8 @@ impl EventBody<'_> {
         let data = self
             .data
             .and_then(|data| take(&mut errors, "/data", EntryData::parse(data.get())));
-        match (board, member) {
-            (Some(board), Some(member)) if errors.is_empty() => Ok(Incoming {
+        match (board, member, score) {
+            (Some(board), Some(member), Some(score)) if errors.is_empty() => Ok(Incoming {
                 board,
                 id,
                 member,
@@ -154,11 +166,13 @@ impl EventBody<'_> {
     fn take_board(&self, path: Option<&BoardId>, errors: &mut Vec<FieldError>) -> Option<BoardId> {
         match (&self.board, path) {
             (Some(board), None) => take(errors, "/board", BoardId::parse(board)),
-            (Some(board), Some(path)) if **board != *path.as_str() => {
-                take(errors, "/board", Err("is not the board of the path"))
-            }
+            (Some(board), Some(path)) if **board != *path.as_str() => take(
+                errors,
+                "/board",
+                Err("must be the board in the path, or left out"),
+            ),
             (_, Some(path)) => Some(path.clone()),
-            (None, None) => take(errors, "/board", Err("missing field `board`")),
+            (None, None) => take(errors, "/board", Err(MISSING)),
         }
     }
 
@@ -167,7 +181,7 @@ impl EventBody<'_> {
             (Some(id), Some(key)) if id != key => take(
                 errors,
                 "/id",
-                Err("differs from the header Idempotency-Key"),
+                Err("must be equal to the header Idempotency-Key, or left out"),
             ),
             (Some(id), _) => take(errors, "/id", EventId::parse(id)),
             (None, Some(key)) => take(errors, "", EventId::parse(key)),
@@ -182,7 +196,32 @@ impl EventBody<'_> {
 ///
 /// What is wrong with it, as in the response for such an item.
 pub fn read_item(bytes: &[u8], arrived_at: Timestamp) -> Result<Incoming, Problem> {
-    parse_json::<EventBody<'_>>(bytes)?.check(None, None, arrived_at)
+    read_event(bytes, |event| event.check(None, None, arrived_at))
+}
+
+/// Parses an event and checks it. Reports all errors together: those of its form, and those that the check finds in the rest.
+pub fn read_event(
+    bytes: &[u8],
+    check: impl Fn(&EventBody<'_>) -> Result<Incoming, Problem>,
+) -> Result<Incoming, Problem> {
+    let text = json_text(bytes)?;
+    let first = match document::read::<EventBody<'_>>(text) {
+        Ok(event) => return check(&event),
+        Err(DocumentError::Unexpected(error)) => error,
+        Err(malformed) => return Err(malformed.into()),
+    };
+    let read = |text: &str| document::read::<EventBody<'_>>(text).map(|_| ());
+    let (mut errors, rest) = document::all_errors(text, first, read);
+    let rest = rest.as_deref().map(document::read::<EventBody<'_>>);
+    if let Some(Ok(event)) = rest
+        && let Err(problem) = check(&event)
+    {
+        let is_known = |place: &str| errors.iter().any(|error| error.pointer == place);
+        let more = problem.errors.into_iter();
+        let more: Vec<_> = more.filter(|error| !is_known(&error.pointer)).collect();
+        errors.extend(more);
+    }
+    Err(Problem::invalid(errors))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use super::body::{EventBody, read_item};
+use super::body::{EventBody, read_event, read_item};
 use super::work::{self, BATCH_MAX, Incoming, Received, Report, SubmitOptions, Submitted};
 use crate::access::Caller;
 use crate::core::Error;
@@ -177,13 +177,28 @@ pub struct BatchResult {
 
 /// The problem for several events in a request for one.
 fn one_event_only() -> Problem {
-    let detail = "must be one event, as an object; `POST /v1/events` takes many, as `{\"events\": [...]}`, each with its `board`";
+    let detail = "Send one event, as an object. For many, send POST /v1/events with `{\"events\": [...]}`, each event with its `board`";
     Problem::invalid_field("", detail)
+}
+
+/// The problem for events that are not in an object.
+fn events_in_an_object() -> Problem {
+    let detail = "Send `{\"events\": [...]}`, each event with its `board`";
+    Problem::invalid_field("", detail)
+}
+
+/// Another problem for a body that is an array.
+fn or_if_array(problem: Problem, body: &JsonBytes, other: fn() -> Problem) -> Problem {
+    if problem.kind == VALIDATION_FAILED && body.is_array() {
+        other()
+    } else {
+        problem
+    }
 }
 
 /// The problem for the id of one event in a request for many.
 fn id_of_one_event() -> Problem {
-    let detail = "the header Idempotency-Key is the id of a single event: leave it out, and give each event of the batch an `id` of its own";
+    let detail = "the header Idempotency-Key is for a single event. Leave it out, and give each event of the batch its own `id`";
     Problem::invalid_field("", detail)
 }
 
@@ -343,11 +358,9 @@ pub async fn post_one(
     let board = board_id(&board)?;
     let key = headers.key()?;
     let read = || {
-        let event = body.parse::<EventBody<'_>>().map_err(|problem| {
-            let is_batch = problem.kind == VALIDATION_FAILED && body.is_array();
-            if is_batch { one_event_only() } else { problem }
-        })?;
-        caller.send(event.check(Some(&board), key, app.engine.clock.arrival())?)
+        let arrived_at = app.engine.clock.arrival();
+        let event = read_event(&body.0, |event| event.check(Some(&board), key, arrived_at));
+        caller.send(event.map_err(|problem| or_if_array(problem, &body, one_event_only))?)
     };
     let events = Arc::from([read()?]);
     let options = headers.options(&caller, params.detail()?, true);
@@ -401,7 +414,9 @@ pub async fn post_many(
     if headers.key.is_some() {
         return Err(id_of_one_event());
     }
-    let BatchBody { events } = body.parse()?;
+    let parsed = body.parse();
+    let BatchBody { events } =
+        parsed.map_err(|problem| or_if_array(problem, &body, events_in_an_object))?;
     require_count("a batch", "events", events.len(), BATCH_MAX)?;
     let mut sound = Vec::with_capacity(events.len());
     let checked: Vec<Result<(), Problem>> = events

@@ -43,6 +43,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Audit {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let audit = parts.extensions.get::<Self>().cloned();
-        audit.ok_or_else(|| Problem::new(INTERNAL, "a route that is not audited"))
+        audit.ok_or_else(|| Problem::new(INTERNAL, "the route is not audited"))
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn results_of<R>(
     let items = items.iter().zip(checked);
     items
         .map(|(item, checked)| {
-            let lost = || Err(Problem::internal("an item without its result"));
+            let lost = || Err(Problem::internal("there is no result for an item"));
             match checked.and_then(|()| results.next().unwrap_or_else(lost)) {
                 Err(problem)
                     if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE

@@ -31,7 +31,7 @@ pub enum CorsOrigins {
 #[derive(Debug, Error, PartialEq)]
 pub enum OriginError {
     /// It is malformed.
-    #[error("{0:?} is not an origin, as https://app.example or http://localhost:3000")]
+    #[error("{0:?} is not an origin, such as https://app.example or http://localhost:3000")]
     Form(String),
     /// Browsers send it in another form, so the two would never be equal.
     #[error("{given:?} must be written as browsers send it: {sent}")]
@@ -42,7 +42,7 @@ pub enum OriginError {
         sent: String,
     },
     /// `*` is listed with others.
-    #[error("* allows all origins, and goes with no others")]
+    #[error("* allows all origins, so it can't be combined with others")]
     AllAndMore,
 }
 

@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 pub use axum::extract::State;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, Uri, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, Uri, header};
 use bytes::BytesMut;
 use futures::StreamExt;
 use futures::future::{Either, ready};
@@ -22,8 +22,8 @@ use utoipa::IntoParams;
 use super::App;
 use super::memory::Memory;
 use super::problem::{
-    INTERNAL, MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT, UNSUPPORTED_MEDIA_TYPE,
-    parse_json,
+    INTERNAL, INVALID_PARAMETER, MALFORMED_JSON, PAYLOAD_TOO_LARGE, Problem, REQUEST_TIMEOUT,
+    UNSUPPORTED_MEDIA_TYPE, json_text, parse_json,
 };
 use super::supply::{Taken, Takers};
 use crate::core::read::period::Choice;
@@ -72,7 +72,7 @@ impl FromRequest<Arc<App>> for JsonBytes {
 /// The takers that the memory of a body counts for, as noted by the guard of the route.
 fn takers_of(extensions: &mut Extensions) -> Result<Takers, Problem> {
     let takers = extensions.remove::<Takers>();
-    takers.ok_or_else(|| Problem::new(INTERNAL, "a route without its guard"))
+    takers.ok_or_else(|| Problem::new(INTERNAL, "the route has no guard"))
 }
 
 impl JsonBytes {
@@ -121,7 +121,7 @@ async fn read_body(
     let mut taken: Option<Taken> = None;
     let mut length = 0;
     while let Some(chunk) = chunks.next().await {
-        let early_end = |_| Problem::new(MALFORMED_JSON, "the body ended too early");
+        let early_end = |_| Problem::new(MALFORMED_JSON, "the body ended before it was complete");
         let chunk = chunk.map_err(early_end)?;
         length += chunk.len();
         if length <= bytes_max {
@@ -148,14 +148,14 @@ async fn read_body(
 }
 
 impl JsonBytes {
-    /// Parses the body.
-    pub fn parse<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, Problem> {
-        parse_json(&self.0)
+    /// Parses the body, which may be borrowed from. Reports the first error only.
+    pub fn parse<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Problem> {
+        document::read(json_text(&self.0)?).map_err(Problem::from)
     }
 
     /// Whether the body begins like a list.
     pub fn is_array(&self) -> bool {
-        self.0.trim_ascii_start().starts_with(b"[")
+        json_text(&self.0).is_ok_and(|text| text.trim_ascii_start().starts_with('['))
     }
 }
 
@@ -167,7 +167,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let bytes = JsonBytes::from_request(request, app).await?;
-        Ok(Self(bytes.parse()?, bytes.1))
+        Ok(Self(parse_json(&bytes.0)?, bytes.1))
     }
 }
 
@@ -175,11 +175,14 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
 const JSON_TYPES: [&str; 2] = ["application/json", "application/merge-patch+json"];
 
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let wrong = |detail: String| Problem::new(UNSUPPORTED_MEDIA_TYPE, detail);
-    let content_type = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
+    let wrong = |detail: String| Err(Problem::new(UNSUPPORTED_MEDIA_TYPE, detail));
+    let sent = |name| {
+        let value: Option<&HeaderValue> = headers.get(name);
+        value.map(|value| String::from_utf8_lossy(value.as_bytes()))
+    };
+    let content_type = sent(header::CONTENT_TYPE);
     let essence = content_type
+        .as_deref()
         .and_then(|value| value.split(';').next())
         .unwrap_or("")
         .trim();
@@ -187,11 +190,14 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
         .iter()
         .any(|json| essence.eq_ignore_ascii_case(json))
     {
-        return Err(wrong("the body must be application/json".into()));
+        let sent = content_type.map_or("missing".to_owned(), |sent| format!("`{sent}`"));
+        return wrong(format!(
+            "Content-Type is {sent}; send `application/json` (curl: `-H 'Content-Type: application/json'`)"
+        ));
     }
-    match headers.get(header::CONTENT_ENCODING) {
-        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => Err(wrong(
-            "the body must come without a content encoding".into(),
+    match sent(header::CONTENT_ENCODING) {
+        Some(encoding) if !encoding.eq_ignore_ascii_case("identity") => wrong(format!(
+            "Content-Encoding is `{encoding}`; send the body uncompressed, without this header"
         )),
         _ => Ok(()),
     }
@@ -231,20 +237,44 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
         if let Ok(query) = serde_urlencoded::from_str(uri.query().unwrap_or("")) {
             return Ok(Self(query));
         }
-        // Notes each parameter, to report which one is wrong.
-        axum::extract::Query::try_from_uri(uri)
-            .map(|axum::extract::Query(query)| Self(query))
-            .map_err(|rejection| {
-                let text = rejection.body_text();
-                let detail = text.rsplit_once("string: ");
-                let detail = detail.map_or(&*text, |(_, detail)| detail);
-                let (name, message) = detail.split_once(": ").unwrap_or(("", detail));
-                match name {
-                    "" => invalid("query", message),
-                    name => invalid(&format!("query: {name}"), in_query(message)),
-                }
-            })
+        parsed(uri).map(Self).map_err(|detail| {
+            let missing = detail.strip_prefix("missing field `");
+            if let Some(name) = missing.and_then(|rest| rest.strip_suffix('`')) {
+                return missing_parameter::<T>(uri, name);
+            }
+            match detail.split_once(": ") {
+                None => invalid("query", in_query(&detail)),
+                Some((name, message)) => invalid(&format!("query: {name}"), in_query(message)),
+            }
+        })
     }
+}
+
+/// Parses a query, and notes each parameter, to report which one is wrong.
+fn parsed<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
+    let parsed = axum::extract::Query::try_from_uri(uri);
+    parsed
+        .map(|axum::extract::Query(query)| query)
+        .map_err(|rejection| {
+            let text = rejection.body_text();
+            text.rsplit_once("string: ")
+                .map_or(text.clone(), |(_, detail)| detail.to_owned())
+        })
+}
+
+/// The problem of a parameter that is not there. If it has a few values only, the error of an empty one lists them.
+fn missing_parameter<T: DeserializeOwned>(uri: &Uri, name: &str) -> Problem {
+    let others = uri.query().unwrap_or_default();
+    let empty = format!("/?{others}&{name}=").parse().ok();
+    let refused = empty.and_then(|uri| parsed::<T>(&uri).err());
+    let allowed = refused
+        .as_deref()
+        .and_then(|detail| detail.split_once("``, expected "));
+    let allowed = allowed.map_or_else(String::new, |(_, allowed)| {
+        format!(": {}", allowed.replace('`', "").replace("one of ", ""))
+    });
+    let detail = format!("the parameter \"{name}\" is missing{allowed}");
+    Problem::new(INVALID_PARAMETER, detail)
 }
 
 /// What is wrong with a parameter, in words of its own rather than those of the library that parses it.
@@ -255,7 +285,7 @@ fn in_query(message: &str) -> String {
         }
         "number too large to fit in target type" => "is too large".to_owned(),
         "provided string was not `true` or `false`" => "must be `true` or `false`".to_owned(),
-        other => document::reason(other).replace(" field", " parameter"),
+        other => document::reason(&document::in_json(other)).replace(" field", " parameter"),
     }
 }
 
@@ -366,7 +396,7 @@ pub fn require_count(body: &str, items: &str, count: usize, max: usize) -> Resul
     if (1..=max).contains(&count) {
         return Ok(());
     }
-    let detail = format!("{body} has 1 to {max} {items}, not {count}");
+    let detail = format!("{body} must have 1 to {max} {items}, not {count}");
     Err(Problem::invalid_field(format!("/{items}"), detail))
 }
 

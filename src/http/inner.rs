@@ -45,7 +45,7 @@ pub(crate) fn address(path: &[&str], query: &[(&str, &str)]) -> String {
 ///
 /// [`URI_TOO_LONG`]: the filled-in values don't fit.
 pub(crate) fn uri(address: &str) -> Result<Uri, Problem> {
-    let too_long = "what was sent is longer than any name or id: with it the address has more than 65534 bytes";
+    let too_long = "the values are too long: the address would have more than 65534 bytes";
     Uri::try_from(address).map_err(|_| Problem::new(URI_TOO_LONG, too_long))
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn parsed<T: DeserializeOwned>(body: Body) -> Result<T, Problem
 
 /// A bug of this program in such a call.
 pub(crate) fn fault(error: impl fmt::Display) -> Problem {
-    Problem::internal(format!("a page: {error}"))
+    Problem::internal(format!("page: {error}"))
 }
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ pub async fn serve(
         };
         pause = PAUSE_MIN;
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "nodelay could not be set");
+            tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
         connections.open(stream, peer.ip());
     }

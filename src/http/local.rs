@@ -25,7 +25,7 @@ pub(crate) fn check(parts: &Parts, is_read: bool, allowed: &CorsOrigins) -> Resu
     if origin.as_bytes().eq_ignore_ascii_case(own.as_bytes()) || allowed.lists(origin) {
         return Ok(());
     }
-    let detail = "without API keys writes are not taken from pages of other origins; STANDINGS_CORS_ORIGINS allows some";
+    let detail = "without API keys pages of other origins can't write. Set STANDINGS_CORS_ORIGINS to allow an origin";
     Err(Problem::new(FOREIGN_ORIGIN, detail))
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn host_of(parts: &Parts) -> Option<Authority> {
 pub(crate) fn check_host(parts: &Parts) -> Result<Authority, Problem> {
     host_of(parts).filter(is_of_this_machine).ok_or_else(|| {
         let detail =
-            "without API keys the service is for `localhost`, 127.0.0.1 or [::1] as the host only";
+            "Without API keys only requests to localhost are answered. Set STANDINGS_API_KEYS for other hosts.";
         Problem::new(FOREIGN_ORIGIN, detail)
     })
 }

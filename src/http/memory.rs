@@ -197,7 +197,7 @@ impl IntoResponse for Written {
 fn overloaded() -> Problem {
     Problem::new(
         OVERLOADED,
-        "the running requests use all the memory that is set aside for them; try again",
+        "other requests use all the memory for requests; try again",
     )
 }
 

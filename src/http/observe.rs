@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::{self, Either};
@@ -133,16 +133,37 @@ impl Seen {
     }
 
     /// The problem of a method that the address does not support.
-    fn unsupported(&self) -> Problem {
-        let route = self.route.as_ref().map(MatchedPath::as_str);
-        let created = CREATED.iter().find(|(list, ..)| Some(*list) == route);
-        match created.filter(|_| self.method == Method::POST) {
-            Some((list, item, id)) => {
-                let detail = format!("to create {item}, send PUT {list}/{id}");
-                Problem::new(METHOD_NOT_ALLOWED, detail)
+    fn unsupported(&self, allowed: &HeaderMap) -> Problem {
+        let allowed = allowed
+            .get(header::ALLOW)
+            .and_then(|allowed| allowed.to_str().ok());
+        let allowed: Vec<_> = allowed
+            .unwrap_or_default()
+            .split(',')
+            .map(str::trim)
+            .collect();
+        let allowed = match allowed.as_slice() {
+            [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+            only => only.concat(),
+        };
+        let route = self
+            .route
+            .as_ref()
+            .map(MatchedPath::as_str)
+            .unwrap_or_default();
+        let created = CREATED.iter().find_map(|(list, item, id)| {
+            let address = format!("{list}/{id}");
+            if route == *list {
+                Some(format!(". To create {item}, send PUT {address}"))
+            } else {
+                (route == address).then(|| format!(". To create {item}, send PUT"))
             }
-            None => Problem::of_status(StatusCode::METHOD_NOT_ALLOWED),
-        }
+        });
+        let create = created
+            .filter(|_| self.method == Method::POST)
+            .unwrap_or_default();
+        let detail = format!("{} is not allowed here; use {allowed}{create}", self.method);
+        Problem::new(METHOD_NOT_ALLOWED, detail)
     }
 
     fn end(self, mut response: Response, meters: &Meters) -> Response {
@@ -151,7 +172,7 @@ impl Seen {
         if status.is_client_error() || status.is_server_error() {
             let problem = response.extensions_mut().remove::<Problem>();
             let problem = problem.unwrap_or_else(|| match status {
-                StatusCode::METHOD_NOT_ALLOWED => self.unsupported(),
+                StatusCode::METHOD_NOT_ALLOWED => self.unsupported(response.headers()),
                 status => Problem::of_status(status),
             });
             problem.cause().clone_into(&mut cause);

@@ -66,7 +66,9 @@ impl FromStr for TrustedProxies {
             let parsed = block
                 .parse()
                 .or_else(|_| block.parse::<IpAddr>().map(IpNet::from));
-            parsed.map_err(|_| format!("{block:?} is no network, as 10.0.0.0/8 or 2001:db8::/32"))
+            parsed.map_err(|_| {
+                format!("{block:?} is not a network, such as 10.0.0.0/8 or 2001:db8::/32")
+            })
         });
         Ok(Self(blocks.collect::<Result<_, _>>()?))
     }

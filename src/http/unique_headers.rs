@@ -13,7 +13,7 @@ pub(crate) fn check(headers: &HeaderMap) -> Result<(), Problem> {
     let is_repeated = |name: &&HeaderName| headers.get_all(*name).iter().nth(1).is_some();
     match ONCE.iter().find(is_repeated) {
         Some(name) => {
-            let detail = format!("the header `{name}` comes more than once");
+            let detail = format!("the header `{name}` was sent more than once");
             Err(Problem::new(MALFORMED_REQUEST, detail))
         }
         None => Ok(()),

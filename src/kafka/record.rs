@@ -58,8 +58,8 @@ pub(super) fn write(board: &Board, event: &QueuedEvent) -> Result<Written, Error
     let value = EventBody {
         board: Some(board.id.as_str().into()),
         id: Some(id.as_sent().into()),
-        member: member.as_str().into(),
-        score: raw(score)?,
+        member: Some(member.as_str().into()),
+        score: Some(raw(score)?),
         at: sent_at.map(|at| at.to_string().into()),
         voter: voter.as_ref().map(Label::as_str).map(Cow::from),
         channel: channel.as_ref().map(Label::as_str).map(Cow::from),

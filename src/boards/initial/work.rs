@@ -109,7 +109,7 @@ async fn set_all(
             Initialized::OutOfRange(index) => {
                 let decimals = shard.definition.decimals;
                 let max = decimals.score_max().shown(decimals);
-                let detail = format!("with it the score in a standing would be beyond ±{max}");
+                let detail = format!("with this score a standing would go beyond ±{max}");
                 let beyond = some.get(index).map(|(member, _)| pointer(member));
                 let beyond = beyond.map(|pointer| FieldError::new(pointer, detail));
                 return Err(Problem::invalid(beyond.into_iter().collect()).into());
@@ -159,7 +159,7 @@ fn behind(board: &Board, cursor: &str) -> Result<SortKey, Error> {
         let member = MemberId::parse(member).ok()?;
         Some(SortKey::behind(board, score, Timestamp::MIN, &member))
     });
-    let detail = "is not what `next` of the part before says";
+    let detail = "is not a `next` of this list";
     parsed.ok_or_else(|| Problem::invalid_parameter("after", detail).into())
 }
 
@@ -178,10 +178,7 @@ fn read_scores(
         let score = text.as_ref().map(|text| Score::parse(text, decimals));
         match score.transpose() {
             Ok(score) => scores.push((member.clone(), score)),
-            Err(error) => {
-                let detail = format!("this score {error}");
-                errors.push(FieldError::new(pointer(member), detail));
-            }
+            Err(error) => errors.push(FieldError::new(pointer(member), error)),
         }
     }
     Problem::require_none(errors)?;

@@ -104,7 +104,7 @@ impl Engine {
             let is_spread = live.shards.len() > 1 && !live.board.is_league();
             if is_spread && report.detail == Detail::Ranks {
                 let detail =
-                    format!("board {id} has several shards, which can't tell ranks in one step");
+                    format!("board {id} has several shards, so it can't return ranks with an event; read them after it");
                 return Err(Problem::invalid_parameter("ranks", detail).into());
             }
             self.note_use(&live).await.map(|()| live)
@@ -492,8 +492,18 @@ impl Submission {
     fn refused(&self, board: &Board, rejection: Rejection) -> State {
         match rejection.not_before() {
             Some(first) if self.fixed_at.is_none() => State::Blocked(Obstacle::TooEarly(first)),
+            _ if rejection == Rejection::ScoreBounds => self.out_of_bounds(board).into(),
             _ => Error::rejected(board, rejection, self.at(), self.came_in).into(),
         }
+    }
+
+    /// Its score is not within the bounds of the board.
+    fn out_of_bounds(&self, board: &Board) -> Error {
+        let event = match self.request[self.index].event(board) {
+            Ok(event) => event,
+            Err(error) => return error,
+        };
+        Error::out_of_bounds(&board.definition, event.score)
     }
 
     /// The next state of a planned event of a league whose member has no seat in its period: no cohort knows its id.
@@ -534,7 +544,7 @@ impl Submission {
     /// Its next state by the store's answer, once it was sent.
     pub(crate) fn heard(&self, attempt: &Attempt, reply: Reply<Answer>) -> State {
         let State::Sent(route, section) = &self.state else {
-            panic!("an event is answered that was not sent");
+            panic!("there is a result for an event that was not sent");
         };
         let (live, board, at) = (&attempt.live, &attempt.live.board, self.at());
         let taken = |outcome: Outcome, is_duplicate, remaining: &[i64], changed| {

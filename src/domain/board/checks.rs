@@ -102,22 +102,22 @@ impl Definition {
         let is_tag = |tag: &String| (1..=TAG_BYTES_MAX).contains(&tag.len()) && is_word(tag);
         require! { errors;
             "/title", self.title.len() <= TITLE_BYTES_MAX && is_word(&self.title)
-                => "a title has up to 256 bytes and no control characters";
+                => "must have at most 256 bytes, and no control characters";
             "/tags", self.tags.len() <= TAGS_MAX && self.tags.iter().all(is_tag)
-                => "a board has up to 16 tags, each of 1 to 64 bytes without control characters";
+                => "must be at most 16 tags, each of 1 to 64 bytes without control characters";
         }
     }
 
     fn check_windows(&self, errors: &mut Vec<FieldError>) {
         require! { errors;
-            "/windows", (1..=WINDOWS_MAX).contains(&self.windows.len()) => "a board has 1 to 16 windows";
+            "/windows", (1..=WINDOWS_MAX).contains(&self.windows.len()) => "must have 1 to 16 windows";
             "/season", self.season.is_some() || !self.windows.contains(&Window::Period(Unit::Season))
                 => "is missing: the window `season` needs it";
         }
         for (index, window) in self.windows.iter().enumerate() {
             let pointer = format!("/windows/{index}");
             require! { errors;
-                &pointer, !self.windows[..index].contains(window) => "this window is named twice";
+                &pointer, !self.windows[..index].contains(window) => "is in the list twice";
                 &pointer, self.is_sum() || !window.is_rolling() => "rolling windows need `update: sum`";
             }
         }
@@ -130,11 +130,11 @@ impl Definition {
         ];
         let [min, max] = bounds.map(|(pointer, bound)| {
             let score = bound?.score(self.decimals);
-            let wrong = |error| FieldError::new(pointer, format!("this bound {error}"));
+            let wrong = |error| FieldError::new(pointer, error);
             score.map_err(|error| errors.push(wrong(error))).ok()
         });
         require! { errors;
-            "/score_max", min.zip(max).is_none_or(|(min, max)| min <= max) => "is less than `score_min`";
+            "/score_max", min.zip(max).is_none_or(|(min, max)| min <= max) => "must not be less than `score_min`";
         }
     }
 
@@ -146,7 +146,7 @@ impl Definition {
             require! { errors;
                 "/initial", self.is_sum() => "initial scores need `update: sum`";
                 "/initial", self.windows.contains(&Window::Period(*unit))
-                    => format!("`{unit}` is not among the windows");
+                    => format!("`{unit}` is not one of the board's windows");
             }
         }
     }
@@ -155,8 +155,8 @@ impl Definition {
         // Dense ranks are not the sum of the shards' ranks.
         let is_dense = self.ranking == Ranking::Dense && self.league.is_none();
         require! { errors;
-            "/shards", (1..=SHARDS_MAX).contains(&self.shards) => "a board has 1 to 64 shards";
-            "/ranking", self.shards <= 1 || !is_dense => "`dense` needs a board with one shard";
+            "/shards", (1..=SHARDS_MAX).contains(&self.shards) => "must be from 1 to 64";
+            "/ranking", self.shards <= 1 || !is_dense => "`dense` needs `shards: 1`";
         }
     }
 
@@ -176,12 +176,12 @@ impl Definition {
                     => "can't be combined with rolling windows";
                 "/keep_top", self.carryover.is_empty() => "can't be combined with `carryover`";
                 "/keep_top", rises
-                    => "needs scores that can't fall: `update: sum` with `order: desc` and a `score_min` above 0, or `update: max` with `desc` or `min` with `asc`, without `ties: last`";
+                    => "needs scores that never get worse: `update: sum` with `order: desc` and a `score_min` above 0, `update: max` with `order: desc`, or `update: min` with `order: asc`; and not `ties: last`";
             }
         }
         require! { errors;
             "/entry_data", !self.entry_data || self.ties != Ties::Member
-                => "needs `ties: first` or `last`: with `member` nobody knows which event an entry's score is of";
+                => "needs `ties: first` or `ties: last`: with `ties: member` the event of a score is not stored";
         }
     }
 
@@ -193,7 +193,7 @@ impl Definition {
                 &pointer, self.is_sum() => "carryover needs `update: sum`";
                 &pointer, *unit != Unit::All => "`all` has no next period";
                 &pointer, *unit == Unit::All || is_window
-                    => "carryover names a period that is not among the windows";
+                    => "must be one of the board's windows";
             }
         }
     }
@@ -203,24 +203,24 @@ impl Definition {
         let opening = self.opens_at.zip(self.closes_at);
         require! { errors;
             "/retention/all", !self.retention.contains_key(&Unit::All)
-                => "`all` has no end after which it could be dropped";
+                => "`all` never ends, so it can't be dropped";
             "/idempotency", idempotency.contains(&self.idempotency.ms())
-                => "event ids are remembered for 1s to 366d";
+                => "must be from 1s to 366d";
             "/closes_at", opening.is_none_or(|(opens, closes)| opens < closes)
-                => "a board closes after it opens";
-            "/finalize", self.finalize.is_none_or(|finalize| finalize <= FINALIZE_MAX) => "is at most 31d";
+                => "must be after `opens_at`";
+            "/finalize", self.finalize.is_none_or(|finalize| finalize <= FINALIZE_MAX) => "must be at most 31d";
         }
         for (unit, retention) in &self.retention {
             require! { errors;
                 format!("/retention/{unit}"), self.finalize.is_none_or(|finalize| finalize <= *retention)
-                    => "a standing has to be kept until it is final: at least for `finalize`";
+                    => "must be at least `finalize`: a standing is kept until it is final";
             }
         }
         require! { errors;
             "/max_delay", self.max_delay.is_none() || self.finalize.is_some()
-                => "closings wait for events only on boards with `finalize`";
+                => "needs `finalize`";
             "/max_delay", self.max_delay.is_none_or(|delay| (MAX_DELAY_MIN..=AGE_MAX).contains(&delay))
-                => "a closing waits for 1s to 24h";
+                => "must be from 1s to 24h";
         }
     }
 

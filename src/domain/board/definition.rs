@@ -360,6 +360,24 @@ impl Definition {
         within(self.score_min, Score::ge) && within(self.score_max, Score::le)
     }
 
+    /// Which of these bounds a score is beyond, for people.
+    pub fn bound_beyond(&self, score: Score) -> Option<String> {
+        let beyond = |bound: Option<Bound>, is_beyond: fn(&Score, &Score) -> bool| {
+            bound.filter(|bound| {
+                let bound = bound.score(self.decimals);
+                bound.is_ok_and(|bound| is_beyond(&score, &bound))
+            })
+        };
+        let shown = score.shown(self.decimals);
+        let below = beyond(self.score_min, Score::lt);
+        let above = beyond(self.score_max, Score::gt);
+        below
+            .map(|min| format!("score {shown} is below this board's minimum, {min}"))
+            .or_else(|| {
+                above.map(|max| format!("score {shown} is above this board's maximum, {max}"))
+            })
+    }
+
     /// Whether a rolling window counts this unit.
     pub fn rolls(&self, unit: Unit) -> bool {
         self.longest_rolling(unit) > 0

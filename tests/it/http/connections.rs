@@ -400,7 +400,7 @@ async fn a_stop_waits_for_no_connection_without_a_request() {
     let (_sender, connection) = http2(&client).await;
     let http2 = tokio::spawn(connection);
     let log = program.stop().await;
-    assert!(!log.contains("not finished in time"), "{log}");
+    assert!(!log.contains("did not finish in time"), "{log}");
     let _ = http2.await.unwrap();
 }
 

@@ -32,11 +32,17 @@ async fn a_body_that_is_no_json_is_malformed() {
     let bodies: [(&[u8], &str); 7] = [
         (b"", "the body is empty"),
         (b" \n", "the body is empty"),
-        (b"{", "EOF while parsing"),
-        (b"nonsense", "expected "),
-        (b"{\"member\": \"a\xff\", \"score\": 1}", "invalid utf-8"),
-        (b"{} {}", "trailing characters"),
-        (b"[1,]", "expected value"),
+        (b"{", "Line 1, column 1: the JSON ends too early"),
+        (b"nonsense", "Line 1, column 2: expected "),
+        (
+            b"{\"member\": \"a\xff\", \"score\": 1}",
+            "The body is not UTF-8 (byte 13). Send uncompressed UTF-8 JSON.",
+        ),
+        (b"{} {}", "Line 1, column 4: expected the end"),
+        (
+            b"{\"member\": \"a\",\n \"score\": 1,}",
+            "Line 2, column 13: expected a field name in quotes. A comma too many?",
+        ),
     ];
     for (body, expected) in bodies {
         for path in ["/v1/boards/b/events", "/v1/events", "/v1/standings/query"] {
@@ -51,6 +57,156 @@ async fn a_body_that_is_no_json_is_malformed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_byte_order_mark_before_json_is_skipped() {
+    let world = world().await;
+    let client = world.client();
+    let bodies = [
+        ("/v1/boards/b/events", r#"{"member": "a", "score": 1}"#),
+        (
+            "/v1/events",
+            r#"{"events": [{"board": "b", "member": "b", "score": 1}]}"#,
+        ),
+        ("/v1/boards/b/events", r#"[{"member": "c", "score": 1}]"#),
+    ];
+    for (path, body) in bodies {
+        let marked = format!("\u{feff}{body}").into_bytes();
+        let answer = client.post_text(path, "application/json", marked).await;
+        if body.starts_with('[') {
+            let detail = answer.expect_problem(422, "validation-failed");
+            assert!(
+                detail.starts_with("Send one event, as an object"),
+                "{detail}"
+            );
+        } else {
+            answer.expect(200);
+        }
+    }
+    let page = client.get("/v1/boards/b/standings/all").await.expect(200);
+    assert_eq!(page["total"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_mistakes_of_a_body_are_reported_at_once() {
+    let world = world().await;
+    let client = world.client();
+    let pointers = |problem: &Value| -> Vec<String> {
+        let errors = problem["errors"].as_array().unwrap().iter();
+        errors
+            .map(|error| error["pointer"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let event =
+        json!({"member": "x".repeat(129), "at": "2026-02-29T00:00:00Z", "voter": 5, "extra": 1});
+    let expected = ["/at", "/extra", "/member", "/score", "/voter"];
+    let one = client
+        .post("/v1/boards/b/events", event.clone())
+        .await
+        .expect(422);
+    assert_eq!(pointers(&one), expected, "{one}");
+    let detail = one["detail"].as_str().unwrap();
+    assert!(detail.starts_with("5 errors: "), "{detail}");
+    for part in [
+        "/extra: unknown field `extra`; ",
+        "/at: there is no such day: 2026-02-29",
+    ] {
+        assert!(detail.contains(part), "{detail}");
+    }
+    let mut item = event;
+    item["board"] = json!("b");
+    let batch = client
+        .post("/v1/events", json!({"events": [item]}))
+        .await
+        .expect(200);
+    assert_eq!(
+        pointers(&batch["results"][0]["problem"]),
+        expected,
+        "{batch}"
+    );
+
+    let board = json!({"titel": "a", "windows": ["dya", "all", "wek"], "decimals": 7, "idempotency": "400d"});
+    let refused = client.put("/v1/boards/c", board).await.expect(422);
+    assert_eq!(
+        pointers(&refused),
+        [
+            "/decimals",
+            "/idempotency",
+            "/titel",
+            "/windows/0",
+            "/windows/2"
+        ],
+        "{refused}"
+    );
+    let key = json!({"scope": ["read"], "boards": 1});
+    let refused = client.put("/v1/keys/k", key).await.expect(422);
+    assert_eq!(
+        pointers(&refused),
+        ["/boards", "/scope", "/scopes"],
+        "{refused}"
+    );
+    assert_nothing_was_written(client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_score_beyond_a_bound_names_the_bound() {
+    let world = world().await;
+    let client = world.client();
+    let bounds = json!({"windows": ["all"], "score_min": -5, "score_max": 100_000, "decimals": 1});
+    client.define("bounded", bounds).await;
+    for (score, expected) in [
+        (
+            "900000",
+            "score 900000 is above this board's maximum, 100000",
+        ),
+        ("-5.5", "score -5.5 is below this board's minimum, -5"),
+    ] {
+        for id in ["", r#", "id": "e""#] {
+            let event = format!(r#"{{"member": "a", "score": {score}{id}}}"#).into_bytes();
+            let path = "/v1/boards/bounded/events";
+            let problem = client
+                .post_text(path, "application/json", event)
+                .await
+                .expect(422);
+            assert_eq!(problem["detail"], expected);
+            assert_eq!(
+                problem["errors"],
+                json!([{"pointer": "/score", "detail": expected}])
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parameter_that_is_missing_or_was_decoded_says_what_to_send() {
+    let world = world().await;
+    let client = world.client();
+    for (path, expected) in [
+        (
+            "/v1/boards/b/standings/day/periods/2026-11-20/export",
+            "the parameter \"format\" is missing: csv or ndjson",
+        ),
+        ("/v1/boards/b/events", "the parameter \"id\" is missing"),
+        (
+            "/v1/boards/b/standings/day?at=2026-11-21T00:00:00+01:00",
+            "at: must be a time in RFC 3339 with an offset, such as `2026-11-21T00:30:00+01:00`. In an address, write `+` as `%2B`",
+        ),
+        (
+            "/v1/boards/b/standings/day?at=2026-02-29T00:00:00Z",
+            "at: there is no such day: 2026-02-29",
+        ),
+        (
+            "/v1/boards/b/standings/day?key=2026-02-29",
+            "key: there is no such day: 2026-02-29",
+        ),
+    ] {
+        let detail = client
+            .get(path)
+            .await
+            .expect_problem(400, "invalid-parameter");
+        assert_eq!(detail, expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_array_is_no_object_and_many_events_have_a_place_of_their_own() {
     let world = world().await;
     let client = world.client();
@@ -59,11 +215,17 @@ async fn an_array_is_no_object_and_many_events_have_a_place_of_their_own() {
     for array in [json!([]), json!([event]), fields] {
         let answer = client.post("/v1/boards/b/events", array.clone()).await;
         let detail = answer.expect_problem(422, "validation-failed");
-        assert!(detail.contains("`POST /v1/events` takes many"), "{detail}");
+        assert!(
+            detail.contains("For many, send POST /v1/events"),
+            "{detail}"
+        );
 
         let answer = client.post("/v1/events", array.clone()).await;
         let detail = answer.expect_problem(422, "validation-failed");
-        assert_eq!(detail, "must be an object, not an array");
+        assert_eq!(
+            detail,
+            "Send `{\"events\": [...]}`, each event with its `board`"
+        );
 
         let batch = client.post("/v1/events", json!({"events": [array]})).await;
         let result = &batch.expect(200)["results"][0];
@@ -82,8 +244,8 @@ async fn json_that_is_not_what_is_expected_names_the_place() {
     let world = world().await;
     let client = world.client();
     let events = [
-        (json!({"member": "a"}), "", "missing field `score`"),
-        (json!({"score": 1}), "", "missing field `member`"),
+        (json!({"member": "a"}), "/score", "is missing"),
+        (json!({"score": 1}), "/member", "is missing"),
         (
             json!({"member": "a", "score": "1"}),
             "/score",
@@ -92,7 +254,7 @@ async fn json_that_is_not_what_is_expected_names_the_place() {
         (
             json!({"member": "a", "score": null}),
             "/score",
-            "must be a number",
+            "is missing",
         ),
         (
             json!({"member": "", "score": 1}),
@@ -109,7 +271,11 @@ async fn json_that_is_not_what_is_expected_names_the_place() {
             "/member",
             "control characters",
         ),
-        (json!({"member": 7, "score": 1}), "/member", "invalid type"),
+        (
+            json!({"member": 7, "score": 1}),
+            "/member",
+            "must be a string, not",
+        ),
         (
             json!({"member": "a", "score": 1, "id": ""}),
             "/id",
@@ -123,7 +289,7 @@ async fn json_that_is_not_what_is_expected_names_the_place() {
         (
             json!({"member": "a", "score": 1, "at": 5}),
             "/at",
-            "invalid type",
+            "must be a string, not",
         ),
         (
             json!({"member": "a", "score": 1, "extra": 1}),
@@ -138,15 +304,17 @@ async fn json_that_is_not_what_is_expected_names_the_place() {
         (
             json!({"member": "a", "score": 1, "board": "c"}),
             "/board",
-            "not the board of the path",
+            "must be the board in the path",
         ),
     ];
     for (event, pointer, detail) in events {
         let answer = client.post("/v1/boards/b/events", event.clone()).await;
         let problem = answer.expect(422);
         assert_eq!(problem["type"], "/problems/validation-failed", "{event}");
-        let brief = problem["detail"].as_str().unwrap();
-        assert!(!brief.contains("Known"), "the errors list them: {brief}");
+        let whole = problem["detail"].as_str().unwrap();
+        let all = problem["errors"].as_array().unwrap();
+        let lists = pointer == "/extra";
+        assert_eq!(whole.contains("Known fields: "), lists, "{whole}: {all:?}");
         assert_eq!(
             problem["errors"][0]["pointer"], pointer,
             "{event}: {problem}"
@@ -396,15 +564,25 @@ async fn what_is_not_there_is_not_found() {
 async fn methods_types_and_sizes_are_checked() {
     let world = world().await;
     let client = world.client();
-    for (method, path, allowed) in [
-        (Method::POST, "/v1/boards/b", "PUT,PATCH,GET,HEAD,DELETE"),
-        (Method::GET, "/v1/events", "POST"),
+    for (method, path, allowed, expected) in [
+        (
+            Method::POST,
+            "/v1/boards/b",
+            "PUT,PATCH,GET,HEAD,DELETE",
+            "POST is not allowed here; use PUT, PATCH, GET, HEAD or DELETE. To create a board, send PUT",
+        ),
+        (
+            Method::GET,
+            "/v1/events",
+            "POST",
+            "GET is not allowed here; use POST",
+        ),
     ] {
         let answer = Client::send(client.builder(method, path)).await;
         assert_eq!(answer.headers["allow"], allowed);
-        answer.expect_problem(405, "method-not-allowed");
+        assert_eq!(answer.expect_problem(405, "method-not-allowed"), expected);
     }
-    // Whoever would create something in a list hears where it is created: of each list that has no `POST` of its own.
+    // A client that would create something in a list learns the address: of each list that has no `POST` of its own.
     let routes = routes();
     let of = |method: &Method, path: &str| {
         let mut routes = routes.iter();
@@ -419,13 +597,15 @@ async fn methods_types_and_sizes_are_checked() {
         let detail = answer.expect_problem(405, "method-not-allowed");
         let said = format!(", send PUT {item}");
         assert!(
-            detail.starts_with("to create a ") && detail.ends_with(&said),
+            detail.starts_with("POST is not allowed here; use GET or HEAD. To create a ")
+                && detail.ends_with(&said),
             "{detail}"
         );
         count += 1;
     }
     assert_eq!(count, CREATED.len());
     let event = r#"{"member": "a", "score": 1}"#;
+    let send = "send `application/json` (curl: `-H 'Content-Type: application/json'`)";
     for content_type in [
         "text/plain",
         "application/x-www-form-urlencoded",
@@ -434,17 +614,32 @@ async fn methods_types_and_sizes_are_checked() {
         let answer = client
             .post_text("/v1/boards/b/events", content_type, event)
             .await;
-        answer.expect_problem(415, "unsupported-media-type");
+        assert_eq!(
+            answer.expect_problem(415, "unsupported-media-type"),
+            format!("Content-Type is `{content_type}`; {send}")
+        );
     }
+    let untyped = client
+        .builder(Method::POST, "/v1/boards/b/events")
+        .body(event);
+    assert_eq!(
+        Client::send(untyped)
+            .await
+            .expect_problem(415, "unsupported-media-type"),
+        format!("Content-Type is missing; {send}")
+    );
     let compressed = client
         .builder(Method::POST, "/v1/boards/b/events")
         .header("content-encoding", "gzip");
     let compressed = compressed
         .header("content-type", "application/json")
         .body(event);
-    Client::send(compressed)
-        .await
-        .expect_problem(415, "unsupported-media-type");
+    assert_eq!(
+        Client::send(compressed)
+            .await
+            .expect_problem(415, "unsupported-media-type"),
+        "Content-Encoding is `gzip`; send the body uncompressed, without this header"
+    );
     let large = format!(r#"{{"member": "{}", "score": 1}}"#, "x".repeat(1 << 20));
     let answer = client
         .post_text("/v1/boards/b/events", "application/json", large.clone())
@@ -493,7 +688,11 @@ async fn scores_outside_of_a_boards_bounds_are_refused_unless_they_were_taken_be
     for score in ["0.49", "3.01", "-1"] {
         let problem = send("other", score).await;
         let detail = problem.expect_problem(422, "score-out-of-range");
-        assert_eq!(detail, "board votes takes scores from 0.5 up to 3");
+        let bound = match score {
+            "3.01" => "above this board's maximum, 3",
+            _ => "below this board's minimum, 0.5",
+        };
+        assert_eq!(detail, format!("score {score} is {bound}"));
     }
     client.define("votes", definition(2.0)).await;
     assert_eq!(send("most", "3").await.expect(200)["status"], "duplicate");
@@ -531,7 +730,7 @@ async fn events_that_a_board_does_not_take() {
     let late = send(json!({"member": "a", "score": 1, "at": "2026-11-19T11:59:59.999Z"})).await;
     let detail = late.expect_problem(422, "event-too-late");
     assert!(
-        detail.contains("(accept_late: \"48h\"; for history: \"any\")"),
+        detail.contains("accepts events up to 48h late (`accept_late`;"),
         "{detail}"
     );
     assert_nothing_was_written(client).await;
