@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use metrics::counter;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -43,6 +43,8 @@ const DRAIN_TIME_MAX: Duration = Duration::from_secs(25);
 const FIRST_CONTACT_TIME_MAX: Duration = Duration::from_secs(3);
 /// The pause between two attempts to reach Redis at the start.
 const CONTACT_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a lasting outage of Redis is logged.
+const OUTAGE_INTERVAL: Duration = Duration::from_mins(1);
 /// How often histograms are folded.
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 /// The upper bounds of the latency histograms, in seconds.
@@ -62,6 +64,16 @@ pub enum ServerError {
     /// The store can't be set up.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Redis can't be used as it is set up.
+    #[error("Redis at {address} can't be used: {reason}{setting}")]
+    Redis {
+        /// Its address.
+        address: String,
+        /// Why.
+        reason: String,
+        /// The setting with its address, in parentheses.
+        setting: &'static str,
+    },
     /// The address can't be bound.
     #[error("can't serve on {address}: {cause}")]
     Listen {
@@ -74,7 +86,7 @@ pub enum ServerError {
     #[error("metrics can't be recorded: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
     /// A task that the service needs has ended, and can't be restarted.
-    #[error("{0} has ended, by a fault of this program")]
+    #[error("{0} has ended: a bug of this program")]
     Ended(&'static str),
 }
 
@@ -159,9 +171,9 @@ async fn serve_on(
         _ = &mut serving => Some("the HTTP server"),
     };
     if let Some(task) = ended {
-        tracing::error!(task, "a task that can't be begun again has ended");
+        tracing::error!(task, "a task that can't be restarted has ended");
     }
-    tracing::info!("stopping: requests that were accepted are finished");
+    tracing::info!("stopping; accepted requests are finished first");
     stopping.cancel();
     if embedded.is_none() {
         tokio::time::sleep(Duration::from_secs(args.drain_seconds.into())).await;
@@ -182,10 +194,22 @@ fn address_of(args: &ServeArgs, embedded: Option<&EmbeddedServer>) -> Result<Add
     Ok(Address::parse(url))
 }
 
+/// The setting with the address of Redis, for messages; the private server has none.
+fn setting_of(args: &ServeArgs) -> &'static str {
+    match args.redis.url() {
+        Some(_) => " (STANDINGS_REDIS_URL)",
+        None => "",
+    }
+}
+
 fn announce(bound: std::net::SocketAddr, options: &Options) {
     if options.is_open() {
         tracing::warn!(
-            "the service is open: STANDINGS_API_KEYS is not set, so everybody who reaches http://{bound} may do everything"
+            "the service is open: STANDINGS_API_KEYS is not set, so anyone who can reach http://{bound} can do everything"
+        );
+    } else if options.keys.is_empty() {
+        tracing::warn!(
+            "nobody can define a board: there are keys of players' tokens, but no API keys. Set STANDINGS_API_KEYS=admin:SECRET"
         );
     }
     tracing::info!("serving on http://{bound}; try it at http://{bound}/docs");
@@ -209,7 +233,7 @@ async fn drain(serving: JoinHandle<()>) {
         }
     };
     if tokio::time::timeout(DRAIN_TIME_MAX, is_over).await.is_err() {
-        tracing::warn!("some requests were not finished in time");
+        tracing::warn!("some requests did not finish in time");
     }
 }
 
@@ -243,8 +267,9 @@ async fn begin(
         queue_bounds: args.queue_bounds(),
     };
     let engine = setup.engine(store, Clock::system());
-    first_contact(&engine).await?;
+    first_contact(&engine, setting_of(args)).await?;
     let mut loops = Loops::begin();
+    loops.watch(&engine, setting_of(args));
     loops.repeat(JobKind::of_every_instance(), &engine);
     Ok((engine, loops))
 }
@@ -264,7 +289,7 @@ pub async fn work(args: ServeArgs, stop: impl Future<Output = ()>) -> Result<(),
         loops.fold(&metrics);
         tokio::spawn(tell_watchers(listener, &args, &engine, metrics));
     }
-    tracing::info!("doing the background work");
+    tracing::info!("running the background jobs");
     stop.await;
     loops.end().await;
     engine.withdraw().await;
@@ -322,6 +347,14 @@ impl Loops {
         self.running.spawn(task);
     }
 
+    /// Reports in the log when a server of Redis can't be reached.
+    fn watch(&mut self, engine: &Arc<Engine>, setting: &'static str) {
+        let engine = Arc::clone(engine);
+        self.spawn("outages", move |stop| {
+            report_outages(Arc::clone(&engine), setting, stop)
+        });
+    }
+
     fn repeat(&mut self, jobs: impl Iterator<Item = JobKind>, engine: &Arc<Engine>) {
         for job in jobs {
             let engine = Arc::clone(engine);
@@ -367,13 +400,21 @@ async fn start_embedded(args: &ServeArgs) -> Result<Option<EmbeddedServer>, Serv
         return Ok(None);
     }
     let server = EmbeddedServer::start(args.redis.embedded()).await?;
-    tracing::info!(data_dir = %args.redis.data_dir.display(), "a private redis server is running");
+    tracing::info!(data_dir = %args.redis.data_dir.display(), "a private Redis server is running");
     Ok(Some(server))
 }
 
 /// Loads the scripts, the boards and the time, and creates what erasures need, if Redis can be reached at once. Fails if
 /// waiting would not help.
-async fn first_contact(engine: &Engine) -> Result<(), StoreError> {
+async fn first_contact(engine: &Engine, setting: &'static str) -> Result<(), ServerError> {
+    let unusable = |error| match error {
+        StoreError::Unusable(reason) => ServerError::Redis {
+            address: engine.store.address(),
+            reason,
+            setting,
+        },
+        error => error.into(),
+    };
     let mut last = None;
     let contact = async {
         while let Err(error) = engine.store.prepare().await {
@@ -386,7 +427,7 @@ async fn first_contact(engine: &Engine) -> Result<(), StoreError> {
         for job in JobKind::of_every_instance() {
             if let Err(error) = worker::run(job, engine).await {
                 let job = job.name();
-                tracing::warn!(%error, job, "redis can't be worked with yet; trying on");
+                tracing::warn!(%error, job, "a job failed at the start; it will be tried again");
             }
         }
         if let Err(error) = erasures::create_hash_key(&engine.store).await {
@@ -395,12 +436,37 @@ async fn first_contact(engine: &Engine) -> Result<(), StoreError> {
         Ok(())
     };
     if let Ok(prepared) = tokio::time::timeout(FIRST_CONTACT_TIME_MAX, contact).await {
-        return prepared;
+        return prepared.map_err(unusable);
     }
-    engine.store.check_protocol().await?;
-    let error = last.map(|error| error.to_string());
-    tracing::warn!(error, "redis can't be reached; trying on");
+    engine.store.check_protocol().await.map_err(unusable)?;
+    // If there is no connection, `report_outages` says so.
+    if let (Some(error), None) = (last, engine.store.outage()) {
+        let address = engine.store.address();
+        tracing::warn!("Redis at {address} can't be used yet; trying again{setting}: {error}");
+    }
     Ok(())
+}
+
+/// Logs when a server of Redis can't be reached: one line when that begins, one a minute while it lasts, and one at its end.
+/// What fails only for that has no lines of its own.
+async fn report_outages(engine: Arc<Engine>, setting: &'static str, stop: CancellationToken) {
+    let mut reported: Option<Instant> = None;
+    loop {
+        match engine.store.outage() {
+            Some(outage) if reported.is_none_or(|at| at.elapsed() >= OUTAGE_INTERVAL) => {
+                tracing::warn!("{outage}; trying again{setting}");
+                reported = Some(Instant::now());
+            }
+            None if reported.take().is_some() => {
+                tracing::info!("Redis at {} can be reached again", engine.store.address());
+            }
+            _ => {}
+        }
+        let pause = tokio::time::sleep(CONTACT_INTERVAL);
+        if stop.run_until_cancelled(pause).await.is_none() {
+            return;
+        }
+    }
 }
 
 fn record_metrics() -> Result<PrometheusHandle, ServerError> {

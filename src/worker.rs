@@ -98,9 +98,14 @@ pub async fn repeat(kind: JobKind, engine: Arc<Engine>, cancelled: CancellationT
             Some(Ok(())) => pause = kind.interval(),
             Some(Err(error)) => {
                 let job = kind.name();
-                throttle::say(&format!("background job: {error}"), |more| {
-                    tracing::warn!(%error, job, more, "a background job failed; it will be tried again");
-                });
+                if engine.store.outage().is_some() {
+                    // That has its own line.
+                    tracing::debug!(%error, job, "a background job failed; it will be tried again");
+                } else {
+                    throttle::say(&format!("background job: {error}"), |more| {
+                        tracing::warn!(%error, job, more, "a background job failed; it will be tried again");
+                    });
+                }
                 pause = (pause * 2).min(pause_max(kind));
             }
         }

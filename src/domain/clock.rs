@@ -77,7 +77,7 @@ impl Seen {
     fn doubt(&self, at: Instant) -> Option<String> {
         let ago = |earlier| at.saturating_duration_since(earlier);
         let Some(look) = self.last.filter(|look| ago(look.at) <= LOOK_AGE_MAX) else {
-            return Some("nobody has looked at the clock of Redis for a minute".to_owned());
+            return Some("the clock of Redis has not been read for a minute".to_owned());
         };
         let apart_ms = look.redis_us.saturating_sub(look.local_us) / 1_000;
         if apart_ms.abs() > APART_MS_MAX {
@@ -89,7 +89,7 @@ impl Seen {
         let jumped = self.jumped.map(ago).filter(|ago| *ago < DOUBT)?;
         let (ago_s, doubt_s) = (jumped.as_secs(), DOUBT.as_secs());
         Some(format!(
-            "the clock of Redis, or of this machine, has jumped {ago_s} s ago; they are trusted again after {doubt_s} s"
+            "the clock of Redis or of this machine jumped {ago_s} s ago; the clocks are trusted again {doubt_s} s after that"
         ))
     }
 }

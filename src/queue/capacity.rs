@@ -143,12 +143,16 @@ pub(crate) async fn sample(engine: &Engine) {
         let (faults, job) = (&engine.faults, JobKind::QueueSizes);
         faults.record(job, &subject, now, error.as_ref());
     }
-    for (server, _) in sample.servers.iter().filter(|(_, queues)| queues.is_none()) {
-        throttle::say(&format!("queue sizes: {server}"), |more| {
+    let unknown = sample.servers.iter().filter(|(_, queues)| queues.is_none());
+    // An outage has its own line.
+    for (server, _) in unknown.filter(|_| engine.store.outage().is_none()) {
+        // A single server has no name.
+        let server = Some(server).filter(|name| !name.starts_with(':'));
+        throttle::say(&format!("queue sizes: {server:?}"), |more| {
             tracing::warn!(
                 server,
                 more,
-                "how many events wait on a server is not known; it will be asked again"
+                "the queued events of a server can't be counted; trying again"
             );
         });
     }
@@ -168,8 +172,9 @@ async fn listed(engine: &Engine) -> Vec<QueueName> {
             let names = listed.into_iter().map(|queue| queue.name);
             *super::of(engine).rooms.listed.lock() = names.collect();
         }
+        Err(_) if engine.store.outage().is_some() => {}
         Err(error) => throttle::say("index of queues", |more| {
-            tracing::warn!(%error, more, "the index of queues can't be read; it will be read again");
+            tracing::warn!(%error, more, "the index of queues can't be read; trying again");
         }),
     }
     super::of(engine).rooms.listed.lock().clone()

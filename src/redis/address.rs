@@ -11,7 +11,7 @@ const SCHEMES: &str = "redis://, rediss:// (with TLS), redis-cluster://, rediss-
     rediss-sentinel:// or unix:///path";
 
 /// How to escape these characters of a password.
-const ESCAPES: &str = "in a password / is written %2F, # is %23, ? is %3F and @ is %40";
+const ESCAPES: &str = "in a password, write / as %2F, # as %23, ? as %3F and @ as %40";
 
 /// The address of a Redis server.
 #[derive(Clone)]
@@ -48,7 +48,7 @@ impl Address {
 
 /// Rejects URLs that the client library would misread, or of which it would ignore a part.
 fn check(url: &str) -> Result<(), StoreError> {
-    let unknown = || StoreError::Url(format!("it begins with none of {SCHEMES}"));
+    let unknown = || StoreError::Url(format!("it must begin with {SCHEMES}"));
     let (scheme, rest) = url.split_once("://").ok_or_else(unknown)?;
     let kind = ["redis", "valkey"]
         .iter()
@@ -62,7 +62,7 @@ fn check(url: &str) -> Result<(), StoreError> {
         return Err(unknown());
     }
     if rest.contains('#') {
-        return Err(StoreError::Url(format!("it has a #; {ESCAPES}")));
+        return Err(StoreError::Url(format!("it must not have a #; {ESCAPES}")));
     }
     let path = rest.split('?').next().unwrap_or_default();
     let (_, database) = path.split_once('/').unwrap_or_default();
@@ -70,11 +70,11 @@ fn check(url: &str) -> Result<(), StoreError> {
         "" | "0" => Ok(()),
         // The text in the place of the database may be a part of a password.
         database if database.parse::<u8>().is_err() => Err(StoreError::Url(format!(
-            "what follows the / is the database, a number up to {}; {ESCAPES}",
+            "the text after the / must be the database, a number up to {}; {ESCAPES}",
             u8::MAX
         ))),
         database if kind == "-cluster" => Err(StoreError::Url(format!(
-            "a cluster has the database 0 alone, not {database}"
+            "a cluster has only the database 0, not {database}"
         ))),
         _ => Ok(()),
     }
@@ -112,8 +112,8 @@ mod tests {
             ("redis://h/256", "number up to 255"),
             ("redis://h/one", "number up to 255"),
             ("redis-cluster://h/3", "not 3"),
-            ("redis://user:a/hush@h", "/ is written %2F"),
-            ("redis-cluster://user:a/hush@h", "/ is written %2F"),
+            ("redis://user:a/hush@h", "write / as %2F"),
+            ("redis-cluster://user:a/hush@h", "write / as %2F"),
             ("redis://user:6379#hush@h", "# is %23"),
             ("redis://user:a?hush@h", "STANDINGS_REDIS_URL"),
         ] {

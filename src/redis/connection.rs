@@ -58,6 +58,22 @@ pub(crate) struct Access {
 }
 
 impl Access {
+    /// The address for people, without user and password.
+    pub(crate) fn address(&self) -> String {
+        let server = &self.config.server;
+        if let ServerConfig::Unix { path } = server {
+            return format!("unix://{}", path.display());
+        }
+        let tls = if self.config.tls.is_some() { "s" } else { "" };
+        let kind = match server {
+            ServerConfig::Clustered { .. } => "-cluster",
+            ServerConfig::Sentinel { .. } => "-sentinel",
+            _ => "",
+        };
+        let hosts: Vec<_> = server.hosts().iter().map(Server::to_string).collect();
+        format!("redis{tls}{kind}://{}", hosts.join(","))
+    }
+
     /// Access to another server with the same configuration.
     pub(crate) fn to(&self, server: &Server) -> Self {
         let mut access = self.clone();
@@ -135,11 +151,13 @@ impl Connection {
         if self.client.is_connected() {
             return Ok(());
         }
-        let trouble = self.health.trouble.lock().clone();
-        Err(match trouble.map(|error| Failure::from(error).into()) {
-            Some(error @ StoreError::Unusable(_)) => error,
-            Some(error) => StoreError::Unavailable(format!("there is no connection: {error}")),
-            None => StoreError::Unavailable("there is no connection".into()),
+        let Some(trouble) = self.health.trouble.lock().clone() else {
+            return Err(StoreError::Unavailable("it does not answer".into()));
+        };
+        let reason = failure::why_no_connection(&trouble);
+        Err(match Failure::from(trouble).into() {
+            error @ StoreError::Unusable(_) => error,
+            _ => StoreError::Unavailable(format!("it {reason}")),
         })
     }
 
@@ -248,7 +266,7 @@ async fn run(
     if confirmed >= u64::from(min_replicas) {
         return Ok(reply);
     }
-    let message = format!("a write is with {confirmed} replicas, not with {min_replicas}");
+    let message = format!("{confirmed} replicas have confirmed a write, {min_replicas} are needed");
     Err(StoreError::Unavailable(message).into())
 }
 
@@ -349,7 +367,7 @@ async fn keep_connected(client: &Client, timeouts: TimeoutFactor, health: &Healt
         let mut connection = client.connect();
         tokio::select! {
             // `tell_losses` wakes the waiting calls.
-            ended = &mut connection => tracing::debug!(?ended, "a connection to redis has ended"),
+            ended = &mut connection => tracing::debug!(?ended, "a connection to Redis has ended"),
             () = watch(client, timeouts, health) => connection.abort(),
         }
         health.doubt.notify_one();
@@ -377,7 +395,7 @@ async fn watch(client: &Client, timeouts: TimeoutFactor, health: &Health) {
         if lost > PINGS_LOST_MAX {
             lost = 0;
             throttle::say("redis does not answer", |more| {
-                tracing::warn!(more, "redis does not answer; connecting again");
+                tracing::warn!(more, "Redis does not answer; connecting again");
             });
             health.doubt.notify_one();
             let timeout = timeouts.times(RECONNECT_TIMEOUT);
@@ -400,6 +418,24 @@ mod tests {
 
     use super::super::script;
     use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_its_password() {
+        for (url, shown) in [
+            ("redis://user:hush@h:7/3", "redis://h:7"),
+            ("rediss://:hush@h", "rediss://h:6379"),
+            (
+                "redis-cluster://user:hush@h:7?node=i:8",
+                "redis-cluster://h:7,i:8",
+            ),
+        ] {
+            let access = Access {
+                config: Config::from_url(url).unwrap(),
+                timeouts: TimeoutFactor::default(),
+            };
+            assert_eq!(access.address(), shown);
+        }
+    }
 
     #[tokio::test]
     async fn a_command_is_queued_at_once_however_much_its_task_has_done() {
@@ -454,7 +490,7 @@ mod tests {
         let failure = reply.await.unwrap_err();
         assert_eq!(
             StoreError::from(failure).to_string(),
-            "redis is not available: the connection was lost"
+            "Redis is not available: the connection was lost"
         );
         server.abort();
     }

@@ -28,7 +28,9 @@ impl Store {
         }))
         .await?;
         if !self.topology.is_complete() {
-            return Err(StoreError::Unavailable("some slots are nowhere".into()));
+            return Err(StoreError::Unavailable(
+                "no server has some of the slots".into(),
+            ));
         }
         let nodes = self.topology.nodes();
         all(nodes.iter().map(async |node| {
@@ -37,6 +39,28 @@ impl Store {
         }))
         .await?;
         self.check_format().await
+    }
+
+    /// The address for people, without user and password.
+    pub fn address(&self) -> String {
+        self.topology.access.address()
+    }
+
+    /// Which server has no connection, and why; `None` if all are connected.
+    pub fn outage(&self) -> Option<String> {
+        self.topology.nodes().iter().find_map(|node| {
+            let address = node.access.address();
+            match node.check_connected().err()? {
+                StoreError::Unavailable(reason) => {
+                    let reason = reason.strip_prefix("it ").unwrap_or(&reason);
+                    Some(format!("Redis at {address} {reason}"))
+                }
+                StoreError::Unusable(reason) => {
+                    Some(format!("Redis at {address} can't be used: {reason}"))
+                }
+                error => Some(format!("Redis at {address}: {error}")),
+            }
+        })
     }
 
     /// Checks whether an unreachable server speaks TLS although its URL says otherwise, or vice versa; then fails with
@@ -66,7 +90,7 @@ fn check_server(info: &str, is_cluster: bool) -> Result<(), StoreError> {
     }
     match field("redis_mode").or_else(|| field("server_mode")) {
         Some("cluster") if !is_cluster => Err(StoreError::Unusable(
-            "it is a node of a cluster: its URL begins with redis-cluster:// or rediss-cluster://"
+            "it is a node of a cluster: use redis-cluster:// or rediss-cluster:// in its URL"
                 .into(),
         )),
         Some("standalone") if is_cluster => Err(StoreError::Unusable(CLUSTER.into())),
@@ -84,7 +108,7 @@ async fn check_permissions(node: &Node) -> Result<(), Failure> {
         return Ok(());
     }
     let names = names.join(" ");
-    let text = format!("{PERMISSION} (on keys that begin with st: it may not use {names})");
+    let text = format!("{PERMISSION} (missing, on keys that begin with st: {names})");
     Err(StoreError::Unusable(text).into())
 }
 

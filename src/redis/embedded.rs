@@ -74,7 +74,7 @@ pub struct EmbeddedConfig {
 pub enum EmbeddedError {
     /// No server program was found.
     #[error(
-        "no redis-server or valkey-server found, neither next to this program nor on the PATH. Install one, \
+        "no redis-server or valkey-server was found next to this program or on the PATH. Install one, \
          or set STANDINGS_REDIS_URL:\n\
          \x20 Debian, Ubuntu  apt-get install redis-server\n\
          \x20 Fedora          dnf install valkey\n\
@@ -87,7 +87,7 @@ pub enum EmbeddedError {
     #[error("{} can't be run as the Redis server: {}", .0.display(), .1)]
     ProgramUnusable(PathBuf, io::Error),
     /// The program is a server of too old a version, the one given.
-    #[error("{} is version {}; Redis 7.0 or any Valkey is required", .0.display(), .1)]
+    #[error("{} is version {}; Redis 7.0 or any Valkey is needed", .0.display(), .1)]
     ProgramTooOld(PathBuf, String),
     /// The data was written by a server of another kind, or by a newer one.
     #[error(
@@ -112,7 +112,7 @@ pub enum EmbeddedError {
     DataDirInUse(PathBuf, Option<u32>),
     /// Another server has the files or the socket of the directory, and doesn't go away: which process it is, and its
     /// reply.
-    #[error("another Redis server is in the way in {}: {}", .0.display(), .1)]
+    #[error("another Redis server runs in {}: {}", .0.display(), .1)]
     LeftOver(PathBuf, String),
     /// The server ended or fell silent before it served: its exit status and last log line.
     #[error("the Redis server did not start: {0}")]
@@ -282,7 +282,7 @@ impl Watcher {
             sleep(restart_delay(attempt)).await;
             match launch(&self.program, &self.home, &mut self.slot).await {
                 Ok(pid) => {
-                    info!(pid, attempt, "the embedded Redis server serves again");
+                    info!(pid, attempt, "the embedded Redis server runs again");
                     self.state.send_replace(ServerState::Running { pid });
                     return attempt;
                 }

@@ -57,7 +57,7 @@ impl FromStr for EntryId {
         let numbers = numbers.and_then(|(ms, number)| ms.parse().ok().zip(number.parse().ok()));
         numbers
             .map(|(ms, number)| Self { ms, number })
-            .ok_or("is no id of an entry of a stream")
+            .ok_or("is not the id of an entry of a stream")
     }
 }
 

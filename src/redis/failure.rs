@@ -40,7 +40,7 @@ impl From<Error> for Failure {
             return Self::Moving(text);
         }
         if details.starts_with("OOM ") {
-            let reason = "its memory is full: it has all that maxmemory allows";
+            let reason = "its memory is full (maxmemory)";
             return StoreError::Full(reason.into()).into();
         }
         if let Some(reason) = why_no_writes(details) {
@@ -66,6 +66,23 @@ pub(crate) fn is_reply(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Auth)
 }
 
+/// Why there is no connection to a server, which "it" begins.
+pub(crate) fn why_no_connection(error: &Error) -> String {
+    let details = error.details();
+    if details.contains("ConnectionRefused") {
+        return "refuses the connection".to_owned();
+    }
+    if *error.kind() == ErrorKind::Timeout {
+        return "does not answer".to_owned();
+    }
+    // The message of the operating system, without how Rust shows it.
+    let message = details
+        .split_once("message: \"")
+        .map(|(_, message)| message);
+    let message = message.and_then(|message| message.split('"').next());
+    format!("can't be reached ({})", message.unwrap_or(details))
+}
+
 /// Whether Redis does not know a script: it was restarted or flushed, or is new.
 pub(crate) fn says_unknown_script(error: &Error) -> bool {
     error.details().starts_with("NOSCRIPT")
@@ -82,7 +99,7 @@ fn says_moving(details: &str) -> bool {
 fn why_no_writes(details: &str) -> Option<&'static str> {
     const BEGINNINGS: [(&str, &str); 3] = [
         ("MISCONF ", "it can't write to its disk"),
-        ("NOREPLICAS ", "too few of its replicas follow it"),
+        ("NOREPLICAS ", "too few of its replicas are connected"),
         ("READONLY ", "it is a replica"),
     ];
     let mut begins = BEGINNINGS.iter();
@@ -118,21 +135,20 @@ fn why_unusable(details: &str) -> Option<&'static str> {
     begins.or_else(contains).map(|(_, reason)| *reason)
 }
 
-const PASSWORD: &str = "the user or the password of its URL is wrong, or missing";
+const PASSWORD: &str = "the user or the password in its URL is wrong or missing";
 /// The user lacks a permission.
 pub(crate) const PERMISSION: &str =
-    "its user lacks a permission; docs/redis.md lists those that are needed";
-const DATABASE: &str = "it does not have the database of its URL";
-const PROTECTED: &str = "it takes local connections only, being in protected mode";
-const CERTIFICATE: &str =
-    "its certificate is not trusted; SSL_CERT_FILE names the file of a private authority";
+    "its user lacks a permission; docs/redis.md lists the required ones";
+const DATABASE: &str = "it does not have the database in its URL";
+const PROTECTED: &str = "it is in protected mode, and accepts local connections only";
+const CERTIFICATE: &str = "its certificate is not trusted. For a private authority, set SSL_CERT_FILE to the file of its certificate";
 /// The servers that are needed, if a server is too old or another product.
-pub(crate) const RELEASE: &str = "Redis 7.0 or Valkey 7.2 or newer is needed";
+pub(crate) const RELEASE: &str = "Redis 7.0, Valkey 7.2 or newer is needed";
 /// The URL is of a cluster, but the server is none.
-pub(crate) const CLUSTER: &str = "it is no cluster: its URL begins with redis:// or rediss://";
+pub(crate) const CLUSTER: &str = "it is not a cluster: use redis:// or rediss:// in its URL";
 /// The URL asks for TLS, but the server has none.
 pub(crate) const NO_TLS: &str =
-    "there is no TLS at its port: its URL begins with redis://, without the second s";
+    "the server does not use TLS on this port: use redis:// instead of rediss://";
 
 #[cfg(test)]
 mod tests {

@@ -88,24 +88,24 @@ use thiserror::Error;
 pub enum StoreError {
     /// The caller's definition of a board is not the stored one, or the board was deleted: nothing was read or written. The
     /// caller reads the board again and starts over.
-    #[error("the board was redefined meanwhile")]
+    #[error("the board was changed in the meantime")]
     Stale,
     /// Others change what the call depends on faster than it can be repeated. It has done nothing.
     #[error("other requests keep changing this; try again")]
     Contended,
     /// Redis can't be reached, does not answer in time, or refuses work for a while, for example while it loads its data. A
     /// write may or may not have been carried out; sending it again with the same event id is safe.
-    #[error("redis is not available: {0}")]
+    #[error("Redis is not available: {0}")]
     Unavailable(String),
     /// Redis refuses writes: its memory or its disk is full, too few replicas follow it, or it is a replica itself. The call
     /// has done nothing; reads still work.
-    #[error("redis refuses to write: {0}")]
+    #[error("Redis refuses writes: {0}")]
     Full(String),
     /// Redis can't be used as it is set up: the password, the database, the release, a permission. Waiting does not help.
-    #[error("redis can't be used: {0}")]
+    #[error("Redis can't be used: {0}")]
     Unusable(String),
     /// A script failed, or its reply is invalid: a fault of this program.
-    #[error("redis gave an unexpected reply: {0}")]
+    #[error("unexpected reply from Redis: {0}")]
     Unexpected(String),
     /// The address is invalid.
     #[error("STANDINGS_REDIS_URL (--redis-url) can't be used: {0}")]

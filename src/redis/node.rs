@@ -154,5 +154,5 @@ pub(crate) async fn in_time<T, E>(
     within(timeouts.times(TURN_TIMEOUT), turn)
         .await
         .and_then(Result::ok)
-        .ok_or_else(|| StoreError::Unavailable("too many calls are waiting for it".into()))
+        .ok_or_else(|| StoreError::Unavailable("too many calls wait for it".into()))
 }

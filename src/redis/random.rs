@@ -32,7 +32,7 @@ pub fn number() -> Result<u64, StoreError> {
 pub fn bytes<const N: usize>() -> Result<[u8; N], StoreError> {
     let mut bytes = [0; N];
     let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| StoreError::Unexpected("no random bytes from the system".to_owned()))?;
+    filled.map_err(|_| StoreError::Unexpected("the system gives no random bytes".to_owned()))?;
     Ok(bytes)
 }
 

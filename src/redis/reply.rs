@@ -11,7 +11,7 @@ use super::StoreError;
 pub(crate) struct Reply(std::vec::IntoIter<Value>);
 
 fn unexpected(what: &str, value: &impl std::fmt::Debug) -> StoreError {
-    StoreError::Unexpected(format!("{what}, not {value:?}"))
+    StoreError::Unexpected(format!("expected {what}, not {value:?}"))
 }
 
 impl Reply {
@@ -48,7 +48,7 @@ impl Reply {
     pub(crate) fn next(&mut self) -> Result<Value, StoreError> {
         self.0
             .next()
-            .ok_or_else(|| StoreError::Unexpected("a reply that is too short".into()))
+            .ok_or_else(|| StoreError::Unexpected("the reply is too short".into()))
     }
 
     pub(crate) fn bytes(&mut self) -> Result<Bytes, StoreError> {
@@ -82,7 +82,7 @@ impl Reply {
     pub(crate) fn index(&mut self) -> Result<usize, StoreError> {
         let index = usize::try_from(self.integer()?).ok();
         let index = index.and_then(|index| index.checked_sub(1));
-        require(index, "an index counts from 1")
+        require(index, "an index is 0")
     }
 
     /// Reads everything that is left, item by item.
@@ -128,22 +128,18 @@ pub(crate) fn bytes_of(value: Value) -> Result<Bytes, StoreError> {
     }
 }
 
-/// A value that the scripts' protocol guarantees. The error names the broken invariant.
-pub(crate) fn require<T>(value: Option<T>, invariant: &str) -> Result<T, StoreError> {
-    value.ok_or_else(|| {
-        StoreError::Unexpected(format!(
-            "a reply in which it does not hold that {invariant}"
-        ))
-    })
+/// A value that the scripts' protocol guarantees; `fault` says what is wrong with a reply without it.
+pub(crate) fn require<T>(value: Option<T>, fault: &str) -> Result<T, StoreError> {
+    value.ok_or_else(|| StoreError::Unexpected(fault.to_owned()))
 }
 
 /// Checks that a list has an item for each of the `count` things asked for.
 pub(crate) fn for_each_of<T>(found: Vec<T>, count: usize) -> Result<Vec<T>, StoreError> {
     let found = (found.len() == count).then_some(found);
-    require(found, "each has an answer")
+    require(found, "there is not one result for each item")
 }
 
 /// The error for a code that a script doesn't have.
 pub(crate) fn unknown_code<T>(code: &str) -> Result<T, StoreError> {
-    Err(StoreError::Unexpected(format!("the reply code {code:?}")))
+    Err(StoreError::Unexpected(format!("unknown code {code:?}")))
 }

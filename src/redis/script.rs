@@ -455,7 +455,7 @@ mod tests {
     /// record its changes (`scripts/lib/changed.lua`), clients may keep an outdated page.
     const UNSEEN: &[(&str, &[&str])] = &[
         (
-            "what lies beside standings, also of a league",
+            "data next to standings, also of a league",
             &[
                 "put",
                 "take",
@@ -539,7 +539,7 @@ mod tests {
             ],
         ),
         (
-            "barriers, by which a state is told that is a part of a revision",
+            "barriers: they decide the state of a period, which is part of its revision",
             &["close_shard"],
         ),
         (

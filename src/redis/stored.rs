@@ -75,5 +75,5 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     json: &(impl AsRef<[u8]> + ?Sized),
 ) -> Result<T, StoreError> {
     let read = serde_json::from_slice(json.as_ref());
-    read.map_err(|error| StoreError::Unexpected(format!("{what} that is stored: {error}")))
+    read.map_err(|error| StoreError::Unexpected(format!("{what} in Redis can't be read: {error}")))
 }

@@ -31,7 +31,7 @@ pub(crate) async fn check_protocol(config: &Config) -> Result<(), StoreError> {
         } else if let Some(hello) = hello()
             && TLS_BEGINNINGS.contains(&first_byte(&server, &hello).await)
         {
-            let text = "what listens at its port speaks TLS: its URL begins with rediss://";
+            let text = "the server uses TLS on this port: use rediss:// instead of redis://";
             return Err(StoreError::Unusable(text.into()));
         }
     }

@@ -47,7 +47,7 @@ pub async fn restarted<F: Future>(task: &'static str, mut begin: impl FnMut() ->
         tracing::error!(
             task,
             message,
-            "a background task has panicked; it begins again"
+            "a background task has panicked; restarting it"
         );
         counter!("standings_task_restarts_total", "task" => task).increment(1);
         let doublings = 1_u32.checked_shl(panics - 1).unwrap_or(u32::MAX);

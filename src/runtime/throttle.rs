@@ -33,7 +33,7 @@ pub async fn tell_of_the_rest(stop: CancellationToken) {
         let now = Instant::now();
         let rest = LINES.rest(if is_last { now + SILENT_AFTER } else { now });
         for (cause, more) in rest {
-            tracing::warn!(cause, more, "more of the same");
+            tracing::warn!(cause, more, "more lines like this were left out");
         }
         if is_last {
             return;

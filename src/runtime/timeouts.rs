@@ -20,7 +20,7 @@ pub struct TimeoutFactor(u32);
 
 /// The text is not a valid factor.
 #[derive(Debug, Error, PartialEq)]
-#[error("the factor must be a whole number from 1 to {FACTOR_MAX}")]
+#[error("must be a whole number from 1 to {FACTOR_MAX}")]
 pub struct TimeoutFactorError;
 
 /// The result of a future, or `None` after `limit`. A future that is ready at once needs no timer.

@@ -150,7 +150,7 @@ fn a_setting_that_cannot_be_taken_is_one_line_and_the_exit_status_1() {
     let (status, text) = run(folder.path(), &["openapi"], &[("STANDINGS_KEYS", "1")]);
     assert_eq!(status, Some(0));
     assert!(
-        text.contains("STANDINGS_LOGG is not a setting; STANDINGS_LOG is one"),
+        text.contains("STANDINGS_LOGG is not a setting; did you mean STANDINGS_LOG?"),
         "{text}"
     );
     assert!(text.contains("STANDINGS_KEYS is not a setting"), "{text}");
@@ -161,7 +161,7 @@ fn a_service_does_not_start_with_a_setting_that_it_would_not_take() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join(".env");
     let key = ("STANDINGS_API_KEY", "hush-hush");
-    let said = "STANDINGS_API_KEY is a setting of `import` and `reshard`, and not of the service";
+    let said = "STANDINGS_API_KEY is a setting of `import` and `reshard`, not of the service";
     for command in ["serve", "worker"] {
         // What is empty in the environment hides what is in the file.
         for (content, environment, is_refused) in [
@@ -225,7 +225,7 @@ async fn a_copy_of_the_example_starts_and_its_api_keys_are_taken_as_they_are() {
     }
     let log = program.log();
     assert!(
-        log.contains("STANDINGS_LOGS is not a setting; STANDINGS_LOG is one"),
+        log.contains("STANDINGS_LOGS is not a setting; did you mean STANDINGS_LOG?"),
         "{log}"
     );
     assert!(!log.contains(open), "{log}");
@@ -347,7 +347,7 @@ async fn a_log_that_nobody_reads_holds_up_nothing_and_tells_later_what_was_lost(
     client.post_until_taken("/v1/events", &event).await;
     let mut end = child.stderr.take().unwrap();
     let (mut read, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
-    while !String::from_utf8_lossy(&read).contains("lines of the log were lost lines=") {
+    while !String::from_utf8_lossy(&read).contains("log lines were lost lines=") {
         let count = end.read(&mut chunk).await.unwrap();
         assert!(count > 0, "the log has ended");
         read.extend_from_slice(&chunk[..count]);
@@ -415,7 +415,7 @@ async fn a_redis_that_is_away_does_not_flood_the_log_and_nothing_goes_uncounted(
     let example = of_reads.first().unwrap();
     assert_eq!(field(example, "status"), Some("503"), "{example}");
     assert!(
-        example.contains(" cause=\"redis is not available: "),
+        example.contains(" cause=\"Redis is not available: "),
         "{example}"
     );
     assert!(example.contains(" request_id="), "{example}");
@@ -454,12 +454,13 @@ async fn a_health_check_and_the_other_clients_say_in_a_line_what_a_service_answe
     };
     let refused = said(&["reshard", "b", "--shards", "2"]);
     assert!(
-        refused.contains("(401): give one that has `configure`"),
+        refused.contains("(401): set --key or STANDINGS_API_KEY to one that has `configure`"),
         "{refused}"
     );
     let refused = said(&["import", "a.csv", "--board", "b"]);
     assert!(
-        refused.contains("(401): give one that has `read` and `write`"),
+        refused
+            .contains("(401): set --key or STANDINGS_API_KEY to one that has `read` and `write`"),
         "{refused}"
     );
     let refused = said(&["import", "a.csv", "--board", "b", "--key", "administers"]);
@@ -470,4 +471,32 @@ async fn a_health_check_and_the_other_clients_say_in_a_line_what_a_service_answe
     let (status, said) = run(folder.path(), &nobody, &[]);
     let begin = "standings: http://127.0.0.1:1 is not ready: ";
     assert!(status == Some(1) && said.starts_with(begin), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_with_keys_of_tokens_alone_says_what_it_lacks_and_one_without_them_too() {
+    let secret = "s".repeat(32);
+    for (name, value) in [
+        ("STANDINGS_JWT_KEY", &*secret),
+        ("STANDINGS_API_KEYS", "admin:an-admin"),
+    ] {
+        let data = TempDir::new().unwrap();
+        let arguments = ["--listen", "127.0.0.1:0", "--data-dir"];
+        let mut command = program::command(&arguments);
+        let command = command.arg(data.path()).env(name, value);
+        let program = Program::run_until_ready(command).await;
+        let client = program.client().with_key("eyJh.eyJz.c2ln");
+        let detail = client
+            .get("/v1/boards")
+            .await
+            .expect_problem(401, "unauthenticated");
+        let log = program.stop().await;
+        let has_only_tokens = name == "STANDINGS_JWT_KEY";
+        let warning = "nobody can define a board: there are keys of players' tokens, but no API keys. Set STANDINGS_API_KEYS=";
+        assert_eq!(log.contains(warning), has_only_tokens, "{log}");
+        let is_without_keys = detail.contains("STANDINGS_JWT_KEY");
+        assert_eq!(is_without_keys, !has_only_tokens, "{detail}");
+        assert!(detail.starts_with("the token "), "{detail}");
+        assert!(!log.contains("overcommit"), "{log}");
+    }
 }

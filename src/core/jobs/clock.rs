@@ -14,8 +14,8 @@ pub(crate) async fn follow(engine: &Engine) -> Result<(), Error> {
     gauge!("standings_store_up").set(if followed.is_ok() { 1.0 } else { 0.0 });
     if let Some(jump_ms) = followed? {
         counter!("standings_clock_jumps_total").increment(1);
-        let what = "the clock of Redis has jumped: ahead, what was to expire within that time is gone (event ids, counts of \
-                    quotas, standings with a retention); back, it stays for so much longer";
+        let what = "the clock of Redis has jumped. Ahead: event ids, quota counts and standings that would have expired in \
+                    that time have expired. Back: they are kept longer by that time";
         tracing::error!(jump_ms, "{what}");
     }
     Ok(())

@@ -103,7 +103,12 @@ impl Faults {
                 if all.remove(&item).is_none() {
                     return;
                 }
-                tracing::info!(job = job.name(), board = name, part, "a fault is over");
+                tracing::info!(
+                    job = job.name(),
+                    board = name,
+                    part,
+                    "a background job works again"
+                );
             }
             Some(error) if error.is_fault() => {
                 let met = Instant::now();
@@ -113,7 +118,7 @@ impl Faults {
                 {
                     return;
                 }
-                tracing::error!(job = job.name(), board = name, part, %error, "a fault of one board; it will be tried again");
+                tracing::error!(job = job.name(), board = name, part, %error, "a background job failed for one board; it will be tried again");
                 let pause = known.map_or(PAUSE_MIN, |fault| (fault.pause * 2).min(PAUSE_MAX));
                 let fault = Fault {
                     job,

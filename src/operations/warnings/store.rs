@@ -36,8 +36,8 @@ async fn of_audit(store: &Store) -> Option<String> {
     is_near.then(|| AUDIT_IS_FULL.to_owned())
 }
 
-const AUDIT_IS_FULL: &str = "the audit log is nearly as large as it may be: its oldest lines are dropped before their time; \
-                             set STANDINGS_AUDIT_DAYS to fewer days";
+const AUDIT_IS_FULL: &str = "the audit log has nearly reached its maximum size, so its oldest lines are dropped early. \
+                             Set STANDINGS_AUDIT_DAYS to fewer days";
 
 async fn of_node(node: &Node) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -67,7 +67,7 @@ async fn of_settings(node: &Node) -> Vec<String> {
     match fields.get("maxmemory_policy") {
         Some(&"noeviction") => {}
         Some(policy) => warnings.push(format!(
-            "maxmemory-policy is {policy}: when its memory is full, redis deletes standings and remembered events; set it \
+            "maxmemory-policy is {policy}: when its memory is full, Redis deletes standings and remembered events. Set it \
              to noeviction"
         )),
         None => warnings.push("maxmemory-policy could not be checked: it must be noeviction".into()),
@@ -75,7 +75,7 @@ async fn of_settings(node: &Node) -> Vec<String> {
     match fields.get("aof_enabled") {
         Some(&"1") => {}
         Some(_) => warnings.extend(of_snapshots(node).await),
-        None => warnings.push("whether the append-only file is on could not be checked".into()),
+        None => warnings.push("its append-only file could not be checked".into()),
     }
     warnings
 }
@@ -86,11 +86,11 @@ async fn of_snapshots(node: &Node) -> Option<String> {
     match node.readers.command::<Vec<String>>("CONFIG", asked).await {
         Ok(setting) if setting.get(1).is_some_and(|save| !save.is_empty()) => None,
         Ok(setting) if !setting.is_empty() => Some(
-            "its append-only file is off (appendonly) and it takes no snapshots (save): all data is lost when it ends"
+            "its append-only file (appendonly) and its snapshots (save) are both off: all data is lost when it stops"
                 .into(),
         ),
         Ok(_) | Err(_) => Some(
-            "its append-only file is off, and whether it takes snapshots could not be checked, since it refuses CONFIG GET"
+            "its append-only file is off, and its snapshots could not be checked because it refuses CONFIG GET"
                 .into(),
         ),
     }

@@ -54,9 +54,12 @@ impl Job for ClosePeriods {
         // Nothing is decided while the clock is in doubt; a fault of all boards gives the reason.
         let doubt = engine.clock.doubt().map(Error::ClockDoubted);
         let (now, subject) = (engine.clock.now(), Subject::all_boards());
-        engine
-            .faults
-            .record(Self::KIND, &subject, now, doubt.as_ref());
+        // During an outage the clock of Redis can't be read, and that has its own line.
+        if doubt.is_none() || engine.store.outage().is_none() {
+            engine
+                .faults
+                .record(Self::KIND, &subject, now, doubt.as_ref());
+        }
         if doubt.is_some() {
             return Ok(Vec::new());
         }

@@ -128,12 +128,12 @@ impl Home {
         let dir = dir.map_err(|error| format!("{who} does not answer: {error}"))?;
         if !dir.ends_with(&format!("\r\n{}", self.dir.display())) {
             return Err(format!(
-                "{who} has its socket, but for the directory {dir:?}"
+                "{who} uses its socket, but for the directory {dir:?}"
             ));
         }
         // NOSAVE concerns snapshots, not the append-only file. Success has no reply.
         match wire::ask(&self.socket, "SHUTDOWN NOSAVE").await {
-            Ok(refusal) if !refusal.is_empty() => Err(format!("{who} goes on: {refusal}")),
+            Ok(refusal) if !refusal.is_empty() => Err(format!("{who} did not stop: {refusal}")),
             _ => Err(format!("{who} was asked to shut down")),
         }
     }
@@ -195,7 +195,7 @@ pub(super) fn socket_path(dir: &Path, temp_dir: &Path) -> io::Result<PathBuf> {
         return Ok(socket);
     }
     Err(io::Error::other(
-        "it and TMPDIR both have too long a path for a socket",
+        "its path and TMPDIR are both too long for a socket",
     ))
 }
 
@@ -221,7 +221,7 @@ fn private_dir(dir: &Path, temp_dir: &Path) -> io::Result<PathBuf> {
         return Ok(private);
     }
     Err(io::Error::other(format!(
-        "{} exists and is not ours alone",
+        "{} exists, but others can write to it",
         private.display()
     )))
 }

@@ -98,7 +98,7 @@ async fn is_nowhere_else(dir: &Path) -> io::Result<()> {
     for wrong in [dir, &folder.join(FOLDER), &again] {
         if fs::try_exists(wrong.join(MANIFEST)).await? {
             return Err(io::Error::other(format!(
-                "{MANIFEST} is in {}, where no server reads it: move it and the files next to it to {}",
+                "{MANIFEST} is in {}, where the server does not read it: move it and the files next to it to {}",
                 wrong.display(),
                 folder.display()
             )));
@@ -120,8 +120,8 @@ async fn has_no_data(folder: &Path) -> io::Result<()> {
         let may_have_data = name.starts_with(PREFIX) && name != FIRST_SNAPSHOT;
         if may_have_data && file.metadata().await?.len() > 0 {
             return Err(io::Error::other(format!(
-                "{FOLDER}/{name} is there, but {MANIFEST}, which lists such files, is not: restore it, or a backup of \
-                 the whole directory"
+                "{FOLDER}/{name} exists, but not {MANIFEST}, which lists such files: restore it, or a backup of the \
+                 whole directory"
             )));
         }
     }
@@ -153,7 +153,7 @@ fn cut(path: &Path, begins_at: u64) -> io::Result<()> {
         file = %path.display(),
         begins_at,
         bytes,
-        "cut off the last write of the embedded Redis server, which was not written whole and not acknowledged"
+        "removed the last write of the embedded Redis server: it was incomplete, and was never acknowledged"
     );
     Ok(())
 }

@@ -172,7 +172,7 @@ pub(super) async fn release_of(program: &Path) -> Result<Release, EmbeddedError>
         .map_err(|late| unusable(late.into()))?
         .map_err(unusable)?;
     let release = Release::from_program(&String::from_utf8_lossy(&output.stdout))
-        .ok_or_else(|| unusable(io::Error::other("`--version` tells no version")))?;
+        .ok_or_else(|| unusable(io::Error::other("`--version` prints no version")))?;
     if release.numbers() >= vec![VERSION_MAJOR_MIN] {
         Ok(release)
     } else {

@@ -52,13 +52,15 @@ const SETTINGS: [(&str, &str); 15] = [
 ];
 
 /// Parts of lines that Redis 7.0 marks as warnings on every start and stop.
-const NOT_WARNINGS: [&str; 6] = [
+const NOT_WARNINGS: [&str; 7] = [
     "oO0OoO0OoO0Oo",
     "Redis version=",
     "Configuration loaded",
     "Server initialized",
     "User requested shutdown",
     "is now ready to exit",
+    // docs/redis.md says what to do about it.
+    "Memory overcommit must be enabled",
 ];
 
 /// A server that is our child. Dropping it kills it.

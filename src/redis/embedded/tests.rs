@@ -539,7 +539,7 @@ async fn a_socket_directory_that_is_not_ours_alone_is_refused() {
     let error = socket_path(&deep, &deep).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "it and TMPDIR both have too long a path for a socket"
+        "its path and TMPDIR are both too long for a socket"
     );
 }
 
@@ -602,7 +602,7 @@ async fn a_program_that_will_not_do_is_an_error_that_says_why() {
         ),
         (
             &mute,
-            " can't be run as the Redis server: `--version` tells no version",
+            " can't be run as the Redis server: `--version` prints no version",
         ),
         (
             &missing,

@@ -93,7 +93,7 @@ pub async fn deliver(engine: &Engine) -> Result<(), Error> {
                     // A fault of one webhook delays no other. The next run retries it.
                     Err(error) if error.is_fault() => {
                         throttle::say(&format!("webhook {name}"), |more| {
-                            tracing::error!(%name, %error, more, "deliveries of a webhook are left out for a while");
+                            tracing::error!(%name, %error, more, "deliveries of a webhook failed; they will be tried again");
                         });
                         faulty.insert(name);
                     }
@@ -110,9 +110,10 @@ async fn look(engine: &Engine, pause: Duration) -> Ended {
     tokio::time::sleep(pause).await;
     if engine.states.get::<Counted>().is_due()
         && let Err(error) = count(engine).await
+        && engine.store.outage().is_none()
     {
         throttle::say("webhooks", |more| {
-            tracing::error!(%error, more, "the deliveries of webhooks can't be counted");
+            tracing::error!(%error, more, "the deliveries of webhooks can't be counted; trying again");
         });
     }
     let due = store::due_webhooks(&engine.store, engine.clock.now());
@@ -179,7 +180,7 @@ async fn disable_webhook(
         let disabled = Webhook {
             disabled: Some(Disabled {
                 at: now,
-                reason: "the receiver has answered 410".to_owned(),
+                reason: "the receiver returned 410".to_owned(),
             }),
             ..webhook
         };
@@ -188,7 +189,7 @@ async fn disable_webhook(
         if changed.await? != Changed::Done {
             return Err(Error::Again(Outdated::Read));
         }
-        tracing::warn!(%name, "a webhook is disabled: its receiver has answered 410");
+        tracing::warn!(%name, "a webhook was disabled: its receiver returned 410");
         Ok(())
     })
     .await

@@ -334,8 +334,21 @@ async fn a_redis_that_comes_later_is_waited_for() {
     let client = program.client().once();
     client.define("b", json!({"windows": ["all"]})).await;
     take_one(&client, "b").await;
-    assert!(program.log().contains("can't be reached"));
-    program.stop().await;
+    let back = format!("Redis at {url} can be reached again");
+    eventually("the log says so", async || program.log().contains(&back)).await;
+    let log = program.stop().await;
+    let (before, _) = log.split_once(&back).unwrap();
+    let troubles: Vec<&str> = before
+        .lines()
+        .filter(|line| line.contains(" WARN ") || line.contains(" ERROR "))
+        .filter(|line| !line.contains("the service is open"))
+        .collect();
+    let [trouble] = troubles.as_slice() else {
+        panic!("an outage has one line: {troubles:#?}");
+    };
+    let expected =
+        format!("Redis at {url} refuses the connection; trying again (STANDINGS_REDIS_URL)");
+    assert!(trouble.ends_with(&expected), "{trouble}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
