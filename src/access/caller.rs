@@ -171,8 +171,14 @@ impl Caller {
                 let scopes = player.scopes(self.has(Scope::Read));
                 format!("the token has: {}", scopes.join(", "))
             }
-            _ => format!("the key has: {}", self.scopes),
+            _ => format!("the API key has: {}", self.scopes),
         }
+    }
+
+    /// What it was identified by, for people.
+    fn credential(&self) -> &'static str {
+        let has_token = self.token.is_some() || self.player().is_some();
+        if has_token { "token" } else { "API key" }
     }
 
     /// Checks that the caller has access to a board, whether it exists or not.
@@ -180,7 +186,8 @@ impl Caller {
         if self.boards.are_all() || board.is_some_and(|board| self.boards.has(board)) {
             return Ok(());
         }
-        Err(Problem::new(FORBIDDEN, "the key is for other boards"))
+        let detail = format!("the {} is for other boards", self.credential());
+        Err(Problem::new(FORBIDDEN, detail))
     }
 
     /// Checks that the caller may see this in addition to scores.
@@ -190,7 +197,7 @@ impl Caller {
         };
         let name = Include::name(hidden);
         let detail = format!(
-            "`include={name}` needs an API key here: the board's `public_includes` does not name it"
+            "`include={name}` needs an API key here, because the board's `public_includes` does not have it"
         );
         let kind = match self.known_by {
             KnownBy::Visit(kind) => kind,
@@ -251,7 +258,10 @@ impl Caller {
         match player {
             Some((player, _)) if player.sends() => {}
             Some(_) => {
-                let detail = format!("this needs `play` or `vote`; {}", self.own_scopes());
+                let detail = format!(
+                    "this needs the scope `play` or `vote`; {}",
+                    self.own_scopes()
+                );
                 return Err(Problem::new(FORBIDDEN, detail));
             }
             None => access.scope.map_or(Ok(()), |scope| self.require(scope))?,
@@ -264,7 +274,11 @@ impl Caller {
             // The access is for the player itself, not for a board.
             For::All if player.is_some() => Ok(()),
             For::Path => self.require_board(board_of(parts).as_ref()),
-            For::All => Err(Problem::new(FORBIDDEN, "this needs a key for all boards")),
+            For::All => {
+                let own = self.credential();
+                let detail = format!("this needs access to all boards, and the {own} is for some");
+                Err(Problem::new(FORBIDDEN, detail))
+            }
         }
     }
 }
@@ -297,5 +311,5 @@ impl<S: Send + Sync> FromRequestParts<S> for Takers {
 /// The caller of a request that its guard has admitted.
 pub(crate) fn caller_of(extensions: &Extensions) -> Result<&Caller, Problem> {
     let caller = extensions.get::<Caller>();
-    caller.ok_or_else(|| Problem::new(INTERNAL, "a route without its guard"))
+    caller.ok_or_else(|| Problem::new(INTERNAL, "the route has no guard"))
 }

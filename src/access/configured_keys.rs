@@ -34,7 +34,7 @@ impl FromStr for ApiKeys {
         let keys = parts.filter(|part| !part.is_empty()).map(configured_key);
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
         if keys.is_empty() {
-            return Err("there is no key in it".to_owned());
+            return Err("it has no keys".to_owned());
         }
         Ok(Self(keys.into()))
     }
@@ -55,14 +55,16 @@ fn configured_key(part: &str) -> Result<(Scopes, Digest), String> {
         "admin" => Scopes::ALL,
         // The text may be a key without a role, so it is not repeated.
         _ => {
-            let detail = "each API key is `role:key`, with the role read, write or admin";
+            let detail = "an API key must be `role:key`, with the role `read`, `write` or `admin`";
             return Err(detail.to_owned());
         }
     };
     let is_sound = key.len() >= KEY_BYTES_MIN && key.bytes().all(|byte| byte.is_ascii_graphic());
-    is_sound
-        .then(|| (scopes, Digest::of(key)))
-        .ok_or_else(|| format!("an API key has visible ASCII characters, at least {KEY_BYTES_MIN}"))
+    is_sound.then(|| (scopes, Digest::of(key))).ok_or_else(|| {
+        format!(
+            "an API key must have at least {KEY_BYTES_MIN} characters, all of them visible ASCII"
+        )
+    })
 }
 
 impl ApiKeys {

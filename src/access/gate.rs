@@ -72,7 +72,12 @@ impl Gate {
             return Ok((caller, None));
         }
         let engine = &self.app.engine;
-        if !players.is_empty() && sent.split('.').count() == 3 {
+        let is_token = sent.split('.').count() == 3;
+        if is_token && players.is_empty() {
+            let detail = "the token can't be checked: this service has no keys of players' tokens (STANDINGS_JWT_KEY). Or send an API key";
+            return Err(Problem::new(UNAUTHENTICATED, detail));
+        }
+        if is_token {
             let token = players.verify(sent, engine.clock.now())?;
             let known_by = KnownBy::Player(Arc::new(token.player));
             let mut caller = Caller::with(token.scopes, token.boards, known_by);
@@ -198,18 +203,20 @@ impl Holder {
 }
 
 pub(super) fn unknown() -> Problem {
-    let detail = "send a valid API key: `Authorization: Bearer <key>`";
+    let detail = "send a valid API key or player's token: `Authorization: Bearer …`";
     Problem::new(UNAUTHENTICATED, detail)
 }
 
 pub(super) fn unfit_for_use(unfit: Unfit) -> Problem {
     match unfit {
         Unfit::Unknown => unknown(),
-        Unfit::Expired => Problem::new(UNAUTHENTICATED, "the API key has expired"),
+        Unfit::Expired => {
+            Problem::new(UNAUTHENTICATED, "the API key has expired; send another one")
+        }
         // The key may be valid: clients throw away keys that are called invalid.
         Unfit::Unconfirmed => Problem::new(
             STORE_UNAVAILABLE,
-            "the API key can't be confirmed, since Redis has not answered for 5 seconds; try again",
+            "the API key can't be checked: Redis has not answered for 5 seconds; try again",
         ),
     }
 }

@@ -292,7 +292,7 @@ pub async fn note_uses(engine: &Engine) -> Result<(), Error> {
 fn readable(name: &KeyName, stored: &Stored<ApiKey>) -> Option<ApiKey> {
     let read = stored.read();
     if let Err(error) = &read {
-        tracing::error!(%name, %error, "an API key can't be read: it opens nothing");
+        tracing::error!(%name, %error, "a stored API key can't be read; it gives no access");
     }
     read.ok()
 }

@@ -86,23 +86,25 @@ impl PlayerKeys {
         let mut keys = HashMap::new();
         if let Some(set) = set {
             let set: JwkSet = serde_json::from_str(set)
-                .map_err(|error| format!("it is no set of keys (RFC 7517): {error}"))?;
+                .map_err(|error| format!("it is not a set of keys (RFC 7517): {error}"))?;
             for jwk in &set.keys {
                 let kid = jwk.common.key_id.clone();
                 let name = kid.clone().unwrap_or_default();
                 let key = Key::of(jwk).map_err(|error| format!("the key {name:?} {error}"))?;
                 if keys.insert(kid, key).is_some() {
-                    return Err(format!("two keys have the `kid` {name:?}"));
+                    return Err(format!(
+                        "two keys have the `kid` {name:?}; each needs its own"
+                    ));
                 }
             }
             if keys.is_empty() {
-                return Err("there is no key in it".to_owned());
+                return Err("it has no keys".to_owned());
             }
         }
         if let Some(single) = single {
             let key = Key::single(single).map_err(|error| format!("the single key {error}"))?;
             if keys.insert(None, key).is_some() {
-                return Err("two keys have no `kid`".to_owned());
+                return Err("two keys have no `kid`; only one may lack it".to_owned());
             }
         }
         let audience = audience.to_owned();
@@ -129,12 +131,15 @@ impl PlayerKeys {
             return Err(format!("has more than {TOKEN_BYTES_MAX} bytes"));
         }
         let header = decode_header(token)
-            .map_err(|_| "is no JWT that is signed with `alg` HS256, EdDSA or ES256".to_owned())?;
+            .map_err(|_| "is not a JWT signed with `alg` HS256, EdDSA or ES256".to_owned())?;
         if header.crit.is_some() {
-            return Err("has a `crit`, which is not understood".to_owned());
+            return Err("has a `crit` header, which is not supported".to_owned());
         }
         let key = self.0.keys.get(&header.kid);
-        let key = key.ok_or("names a key with its `kid` that is not known, or names none")?;
+        let key = key.ok_or_else(|| match &header.kid {
+            Some(kid) => format!("has the `kid` {kid:?}, which no configured key has"),
+            None => "has no `kid`, and no configured key is without one".to_owned(),
+        })?;
         let mut validation = Validation::new(key.algorithm);
         // Checked below, by the clock of the service.
         validation.required_spec_claims.clear();
@@ -143,8 +148,10 @@ impl PlayerKeys {
         let decoded = decode(token, &key.key, &validation);
         decoded.map(|decoded| decoded.claims).map_err(|error| {
             let fault = match error.kind() {
-                ErrorKind::InvalidAlgorithm => "has an `alg` that is not the one of its key",
-                ErrorKind::InvalidSignature => "has a signature that is wrong",
+                ErrorKind::InvalidAlgorithm => "has another `alg` than its key",
+                ErrorKind::InvalidSignature => {
+                    "has a wrong signature: it was signed with another key, or changed"
+                }
                 _ => "can't be read",
             };
             fault.to_owned()
@@ -162,16 +169,16 @@ impl Key {
             AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
                 Algorithm::EdDSA
             }
-            _ => return Err("is none for HS256, EdDSA (Ed25519) or ES256 (P-256)".to_owned()),
+            _ => return Err("is not a key for HS256, EdDSA (Ed25519) or ES256 (P-256)".to_owned()),
         };
         let named = jwk.common.key_algorithm.map(|named| named.to_string());
         if named.is_some_and(|named| named != format!("{algorithm:?}")) {
             return Err(format!(
-                "has an `alg` that is not {algorithm:?}, which it is for"
+                "has another `alg` than {algorithm:?}, which follows from its type"
             ));
         }
         if jwk.common.public_key_use == Some(PublicKeyUse::Encryption) {
-            return Err("is not for signatures".to_owned());
+            return Err("has the `use` `enc`; a key for signatures is needed".to_owned());
         }
         let key = DecodingKey::from_jwk(jwk).map_err(|error| error.to_string())?;
         let length = key.try_get_as_bytes().map_or(0, <[u8]>::len);
@@ -182,7 +189,7 @@ impl Key {
         };
         let sound = is_sound.then_some(Self { algorithm, key });
         sound.ok_or_else(|| {
-            format!("has a wrong length; a secret has {SECRET_BYTES_MIN} bytes or more")
+            format!("has a wrong length; a secret needs at least {SECRET_BYTES_MIN} bytes")
         })
     }
 
@@ -191,7 +198,7 @@ impl Key {
         if text.starts_with('{') {
             let jwk: Jwk = serde_json::from_str(text).map_err(|error| {
                 // The error may contain parts of the text.
-                format!("is no JWK (RFC 7517), in line {}", error.line())
+                format!("is not a JWK (RFC 7517): see its line {}", error.line())
             })?;
             return Self::of(&jwk);
         }
@@ -213,30 +220,38 @@ impl Claims {
         let aud = self.claim("aud")?;
         let is_among = |all: &Vec<Value>| all.iter().any(|one| one == audience);
         if aud != audience && !aud.as_array().is_some_and(is_among) {
-            return Err(format!("has an `aud` that does not name {audience:?}"));
+            return Err(format!(
+                "has the wrong audience: its `aud` must be or contain {audience:?}"
+            ));
         }
         let (iat, exp) = (self.seconds("iat")?, self.seconds("exp")?);
         if iat > now_s + AHEAD_S_MAX {
-            return Err("has an `iat` that is in the future".to_owned());
+            return Err("has an `iat` in the future; check the signer's clock".to_owned());
         }
         if exp <= now_s {
-            return Err("has an `exp` that has passed".to_owned());
+            let expired = Timestamp::from_ms_clamped(exp.saturating_mul(1_000));
+            let expired = expired.to_rfc3339_seconds();
+            return Err(format!("expired at {expired}; send a new one"));
         }
         if exp.saturating_sub(iat) > LIFE_S_MAX {
-            return Err("has an `exp` that is more than 24 hours after its `iat`".to_owned());
+            return Err(
+                "is valid for too long: `exp` may be at most 24 hours after `iat`".to_owned(),
+            );
         }
         if self.0.contains_key("nbf") && self.seconds("nbf")? > now_s + AHEAD_S_MAX {
-            return Err("has an `nbf` that is in the future".to_owned());
+            return Err("is not valid yet: its `nbf` is in the future".to_owned());
         }
         let sub = self.claim("sub")?.as_str().unwrap_or_default();
         let sub = MemberId::parse(sub)
-            .map_err(|error| format!("has a `sub` that is no member id: {error}"))?;
+            .map_err(|error| format!("has a `sub` that is not a member id: {error}"))?;
         let boards = Boards::parse(&self.texts("boards")?)
-            .map_err(|error| format!("has `boards` that make no sense: {error}"))?;
+            .map_err(|error| format!("has wrong `boards`: {error}"))?;
         let scopes = self.texts("scopes")?;
         let known = ["read", "play", "vote"];
         if scopes.is_empty() || !scopes.iter().all(|scope| known.contains(&scope.as_str())) {
-            return Err("has `scopes` that are not some of `read`, `play` and `vote`".to_owned());
+            return Err(
+                "has wrong `scopes`: they must be some of `read`, `play` and `vote`".to_owned(),
+            );
         }
         let has = |name: &str| scopes.iter().any(|scope| scope == name);
         let player = Player {
@@ -260,12 +275,14 @@ impl Claims {
     fn seconds(&self, name: &str) -> Result<i64, String> {
         let time = self.claim(name)?;
         let whole = time.as_i64().filter(|seconds| *seconds >= 0);
-        whole.ok_or_else(|| format!("has an `{name}` that is no time in whole seconds"))
+        whole.ok_or_else(|| {
+            format!("has a wrong `{name}`: it must be a time in whole seconds since 1970")
+        })
     }
 
     fn texts(&self, name: &str) -> Result<Vec<String>, String> {
         let texts = Vec::deserialize(self.claim(name)?);
-        texts.map_err(|_| format!("has `{name}` that are no list of texts"))
+        texts.map_err(|_| format!("has wrong `{name}`: they must be a list of strings"))
     }
 }
 
@@ -301,7 +318,7 @@ impl Player {
         if self.plays && self.sub == *member {
             return Ok(());
         }
-        let detail = "this needs `play`, and the member is the `sub` of the token";
+        let detail = "this needs a token with the scope `play` whose `sub` is the member";
         Err(Problem::new(FORBIDDEN, detail))
     }
 
@@ -331,22 +348,29 @@ impl Player {
             ("/ip", origin.ip.is_some()),
         ] {
             if is_there {
-                errors.push(FieldError::new(pointer, "is not for players to say"));
+                let detail = format!("Players can't set `{}`. Leave it out.", &pointer[1..]);
+                errors.push(FieldError::new(pointer, detail));
             }
         }
         let voter = origin.voter.as_ref();
         if voter.is_some_and(|voter| self.is_other(voter.as_str())) {
-            errors.push(FieldError::new("/voter", "must be the `sub` of the token"));
+            errors.push(FieldError::new(
+                "/voter",
+                "must be the `sub` of the token, or left out",
+            ));
         }
         let is_own = !self.is_other(event.member.as_str());
         if event.data.is_some() && !is_own {
-            errors.push(FieldError::new("/data", "is for the member itself to say"));
+            errors.push(FieldError::new(
+                "/data",
+                "Only the member itself can set `data`. Leave it out.",
+            ));
         }
         if !errors.is_empty() {
             return Err(Problem::invalid(errors));
         }
         if !(self.votes || self.plays && is_own) {
-            let detail = "with `play` the member is the `sub` of the token; for others the token needs `vote`";
+            let detail = "with the scope `play`, `member` must be the `sub` of the token; for other members the token needs the scope `vote`";
             return Err(Problem::new(FORBIDDEN, detail));
         }
         Ok(Incoming {

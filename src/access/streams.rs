@@ -50,7 +50,10 @@ impl Caller {
         }
         let now = app.engine.clock.now();
         if self.token.as_ref().is_some_and(|token| token.until <= now) {
-            return Err(Problem::new(UNAUTHENTICATED, "the token has expired"));
+            return Err(Problem::new(
+                UNAUTHENTICATED,
+                "the token has expired; get a new one",
+            ));
         }
         match &self.known_by {
             KnownBy::Visit(_) => {
@@ -75,7 +78,10 @@ impl Caller {
         if only.is_none_or(|only| **only == *window) {
             return Ok(());
         }
-        Err(Problem::new(FORBIDDEN, "the token is for another standing"))
+        Err(Problem::new(
+            FORBIDDEN,
+            "the stream token is for another standing",
+        ))
     }
 
     /// A stream token for a standing, which ends with the caller's own access; and the digest of the key that made it.
@@ -146,7 +152,10 @@ impl Gate {
             Maker::Player(_) | Maker::Anybody => return Err(invalid_stream_token()),
         };
         if said.expires_at <= self.app.engine.clock.now() {
-            return Err(Problem::new(UNAUTHENTICATED, "the token has expired"));
+            return Err(Problem::new(
+                UNAUTHENTICATED,
+                "the stream token has expired; get a new one",
+            ));
         }
         caller.require(Scope::Read)?;
         caller.require_board(Some(&said.board))?;
@@ -164,5 +173,8 @@ impl Gate {
 }
 
 fn invalid_stream_token() -> Problem {
-    Problem::new(UNAUTHENTICATED, "the token opens nothing, or not any more")
+    Problem::new(
+        UNAUTHENTICATED,
+        "the stream token is not valid, or no longer; get a new one",
+    )
 }

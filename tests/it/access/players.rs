@@ -181,10 +181,14 @@ async fn a_token_is_right_in_every_way_or_401_says_what_is_wrong() {
         let answer = read(token).await;
         assert_eq!(answer.headers["www-authenticate"], "Bearer");
         let detail = answer.expect_problem(401, "unauthenticated");
+        assert!(detail.starts_with("the token "), "{detail}");
         assert!(detail.contains(said), "{detail} lacks {said}");
     };
     for (wrong, said) in [
-        (json!({"exp": NOW_S}), "`exp`"),
+        (
+            json!({"exp": NOW_S}),
+            "the token expired at 2026-11-21T12:00:00Z; send a new one",
+        ),
         (json!({"exp": null}), "`exp`"),
         (json!({"exp": "2026-11-22"}), "`exp`"),
         (json!({"exp": NOW_S + 25 * 3_600}), "24 hours"),
@@ -194,7 +198,7 @@ async fn a_token_is_right_in_every_way_or_401_says_what_is_wrong() {
         (json!({"iat": NOW_S + 61}), "`iat`"),
         (json!({"nbf": NOW_S + 61}), "`nbf`"),
         (json!({"aud": null}), "`aud`"),
-        (json!({"aud": "others"}), "`aud`"),
+        (json!({"aud": "others"}), "wrong audience: its `aud`"),
         (json!({"aud": ["others"]}), "`aud`"),
         (json!({"sub": null}), "`sub`"),
         (json!({"sub": ""}), "`sub`"),
@@ -259,7 +263,7 @@ async fn a_token_is_right_in_every_way_or_401_says_what_is_wrong() {
     }
     read(&token).await.expect(200);
     scene.world.set_time("2026-11-21T13:00:00Z");
-    refused(&token, "`exp`").await;
+    refused(&token, "expired at 2026-11-21T13:00:00Z").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -301,7 +305,9 @@ async fn a_player_reads_and_sends_and_does_nothing_else() {
                 assert!(detail.ends_with(&own), "{name}: {detail}");
             }
             if route.path.contains("{board}") {
-                assert_eq!(send(&player, route, "other").await.status, 403, "{name}");
+                let other = send(&player, route, "other").await;
+                let detail = other.expect_problem(403, "forbidden");
+                assert!(detail.contains("the token "), "{name}: {detail}");
             }
             assert_ne!(status, 401, "{name}");
         }
