@@ -26,7 +26,7 @@ pub fn raise_limit() -> u64 {
             maximum: now.maximum,
         };
         if let Err(error) = setrlimit(Resource::Nofile, raised) {
-            tracing::warn!(%error, "the limit of file descriptors could not be raised");
+            tracing::warn!(%error, "the limit of file descriptors can't be raised");
         }
     }
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
@@ -46,7 +46,7 @@ pub fn connections_max(configured: u32, descriptors: u64) -> usize {
             configured,
             descriptors,
             possible,
-            "STANDINGS_MAX_CONNECTIONS is more than the limit of file descriptors allows"
+            "the limit of file descriptors allows fewer connections than STANDINGS_MAX_CONNECTIONS"
         );
     }
     usize::try_from(wanted.min(possible)).unwrap_or(usize::MAX)

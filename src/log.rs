@@ -158,7 +158,7 @@ impl Buffer {
             if rest.is_empty() && untold > 0 {
                 state.told = state.lost;
                 drop(state);
-                tracing::warn!(lines = untold, "lines of the log were lost");
+                tracing::warn!(lines = untold, "log lines were lost");
             }
         }
     }

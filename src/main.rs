@@ -17,7 +17,10 @@ fn main() -> ExitCode {
         Ok(log) => log,
         Err(error) => {
             // If standard error is closed, the message is lost.
-            let _ = writeln!(std::io::stderr(), "standings: no thread: {error}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "standings: can't start a thread: {error}"
+            );
             return ExitCode::FAILURE;
         }
     };
@@ -54,7 +57,7 @@ fn start(log: &Log) -> Result<ExitCode, Failure> {
         .install_default()
         .is_err()
     {
-        return Err("the TLS provider could not be set".into());
+        return Err("TLS can't be set up".into());
     }
     commands::run(command)
 }

@@ -13,10 +13,7 @@ use crate::http::packed::{document, unpacked};
 use crate::http::problem::{NOT_FOUND, Problem};
 
 /// The title of the page in the package, and the one that is shown instead.
-const TITLES: (&str, &str) = (
-    "<title>Swagger UI</title>",
-    "<title>standings: HTTP interface</title>",
-);
+const TITLES: (&str, &str) = ("<title>Swagger UI</title>", "<title>standings: API</title>");
 
 /// The routes of the page.
 pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
@@ -39,7 +36,7 @@ fn file(name: &str) -> Result<Response, Problem> {
     let config = Config::from("/openapi.json").persist_authorization(true);
     let file = utoipa_swagger_ui::serve(name, Arc::new(config));
     let file = file.map_err(|error| Problem::internal(error.to_string()))?;
-    let file = file.ok_or_else(|| Problem::new(NOT_FOUND, "the page has no such file"))?;
+    let file = file.ok_or_else(|| Problem::new(NOT_FOUND, "there is no such file"))?;
     let mut bytes = file.bytes.into_owned();
     if file.gzpipped {
         bytes = unpacked(&bytes).map_err(|error| Problem::internal(error.to_string()))?;

@@ -60,13 +60,16 @@ pub(crate) async fn carry_out(
         let ended = ended(&response, &audit);
         if let Err(error) = work::end_line(engine, line, ended).await {
             counter!("standings_audit_outcomes_lost_total").increment(1);
-            throttle::say("the outcome of an audited request is lost", |more| {
-                tracing::error!(%error, more, "an outcome could not be written into the audit log");
-            });
+            throttle::say(
+                "the outcome of a request could not be written to the audit log",
+                |more| {
+                    tracing::error!(%error, more, "the outcome of a request could not be written to the audit log");
+                },
+            );
         }
         Ok(response)
     });
-    let ended_early = |error| Problem::internal(format!("a request that was let go: {error}"));
+    let ended_early = |error| Problem::internal(format!("an abandoned request: {error}"));
     carried_out.await.map_err(ended_early)?
 }
 

@@ -36,7 +36,7 @@ pub type LineId = EntryId;
 pub fn line_id(text: &str) -> Result<LineId, &'static str> {
     // Redis refuses the id 0-0.
     let id = text.parse().ok().filter(|id| *id != LineId::default());
-    id.ok_or("is not what `next` of the part before says")
+    id.ok_or("is not a `next` of this list")
 }
 
 /// A filter of lines.
@@ -112,7 +112,7 @@ pub async fn begin_line(store: &Store, intent: &Intent) -> Result<LineId, StoreE
     ];
     let written = write(store, to_json(intent)?, to_json(&brief)?, &rest);
     let id = written.await?;
-    id.ok_or_else(|| StoreError::Unexpected("a new line is gone".to_owned()))
+    id.ok_or_else(|| StoreError::Unexpected("a new line of the audit log has no id".to_owned()))
 }
 
 /// Records the outcome of a line, unless the line was dropped. If Redis is out of memory, it doesn't have what changed.

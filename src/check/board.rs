@@ -30,9 +30,8 @@ impl Check<'_> {
                 self.report = before;
             }
         }
-        self.report.note(format!(
-            "board {id} changes all the time: it is not checked"
-        ));
+        self.report
+            .note(format!("board {id} was not checked: it keeps changing"));
         Ok(())
     }
 
@@ -56,7 +55,7 @@ impl Check<'_> {
         if let Some(next) = board.placement.next {
             let shards = next.to.shards;
             self.report.note(format!(
-                "board {id} is moving to {shards} shards: these are not checked, and the board is not repaired"
+                "board {id} is moving to {shards} shards: the new shards were not checked, and the board was not repaired"
             ));
             self.check_moving(&board).await?;
             if next.is_closing {
@@ -70,7 +69,7 @@ impl Check<'_> {
         let unsure = self.report.unsure;
         if unsure > 0 {
             self.report.note(format!(
-                "{unsure} standings of board {id} change all the time: their totals are not checked"
+                "the totals of {unsure} standings of board {id} were not checked: they keep changing"
             ));
         }
         Ok(())
@@ -86,7 +85,7 @@ impl Check<'_> {
         let place = Place::of_board(&board.id);
         if let Some(newer) = self.newer_version(board, head).await? {
             let detail = format!(
-                "its definition went back to {}, its version is stored as {known}, and {newer} was in use: restore {} \
+                "its definition is an older one ({}; stored version: {known}; in use before: {newer}). Restore {} \
                  from a backup",
                 board.version(),
                 keys::head(board.id.as_str())
@@ -97,7 +96,7 @@ impl Check<'_> {
         let is_mended =
             self.repair.writes() && store::restore_version(self.store, board, head).await?;
         let detail = format!(
-            "its version is stored as {known}, its definition is {}",
+            "stored version: {known}; version of its definition: {}",
             board.version()
         );
         let outcome = if is_mended {
@@ -150,7 +149,7 @@ impl Check<'_> {
         if self.repair.writes() {
             board_notes::note(self.store, NotedFor::Move, board).await?;
         }
-        let detail = "it is to move to other shards, but is not noted for that";
+        let detail = "it has to move to other shards, but is missing from the list of moves";
         let outcome = self.repair.writing();
         self.report
             .tell(Place::of_board(id), "not_moving", outcome, detail);
@@ -208,11 +207,14 @@ impl Check<'_> {
         }
         if is_own || has_data || !matches!(head.found.as_str(), "none" | "hash") {
             let known = match head.found.as_str() {
-                "hash" => format!("knows version {known:?}"),
-                "none" => "knows no version".to_owned(),
-                found => format!("is a {found}"),
+                "hash" => format!("has version {known:?}"),
+                "none" => "has no version".to_owned(),
+                found => format!("is of type {found}"),
             };
-            let detail = format!("its head {known}, the definition is {}", shard.version());
+            let detail = format!(
+                "its head {known}; the version of the definition is {}",
+                shard.version()
+            );
             self.report
                 .tell(Place::of_shard(shard), "head", Outcome::Left, detail);
         }
@@ -275,7 +277,7 @@ impl Check<'_> {
             let beginning = store::beginning_of(self.store, key, 4).await?;
             // It may have expired by now.
             if !beginning.is_empty() && beginning != HYPERLOGLOG {
-                let detail = "it is no HyperLogLog";
+                let detail = "it is not a HyperLogLog";
                 self.report.tell(place(), "type", Outcome::Left, detail);
             }
         }
@@ -294,7 +296,7 @@ impl Check<'_> {
         if !checked.is_whole {
             let (id, count) = (&shard.id, checked.entries);
             self.report.note(format!(
-                "{count} events of board {id} wait in one queue: it is not checked"
+                "a queue of board {id} was not checked: {count} events wait in it"
             ));
         }
         if checked.entries > 0 && self.is_unlisted(shard).await? {
@@ -310,7 +312,7 @@ impl Check<'_> {
                 } else {
                     Outcome::Left
                 };
-                let detail = "events wait in it, and the index of queues does not name it";
+                let detail = "events wait in it, but it is missing from the index of queues";
                 self.report.tell(place(), "not_indexed", outcome, detail);
             }
         }

@@ -153,7 +153,7 @@ impl Check<'_> {
             let is_clear = part.differences.is_empty();
             if !is_clear && has_moved && part.absent > 0 {
                 self.report.note(format!(
-                    "{} of {} differs from what is left of its history",
+                    "{} of {} differs from its remaining history",
                     keys::short(shard, &zset),
                     shard.tag()
                 ));

@@ -56,14 +56,14 @@ impl Check<'_> {
 
     pub(super) fn note_changing(&mut self, id: &BoardId) {
         self.report.note(format!(
-            "board {id} is being created, changed or deleted: its keys are not compared with the list of boards"
+            "board {id} is being created, changed or deleted: its keys were not compared with the list of boards"
         ));
     }
 
     fn tell_lost(&mut self, id: &BoardId, left: u64) {
         let detail = format!(
-            "its definition is lost, and nothing proves that it was deleted: its data is kept ({left} keys). Restore {} \
-             from a backup. If nobody needs the board, create it again and delete it",
+            "its definition is missing, and there is no record of a deletion, so its data ({left} keys) is kept. Restore {} \
+             from a backup; or, if the board is not needed, create it again and delete it",
             keys::head(id.as_str())
         );
         self.report
@@ -81,9 +81,9 @@ impl Check<'_> {
             boards::announce(self.store, id, None).await?;
         }
         let detail = match (was_defined, wrong.is_in_list) {
-            (false, _) => "it is in the list of boards, and was deleted",
-            (true, false) => "it is defined, and not in the list of boards",
-            (true, true) => "it is not in its place in the list of boards",
+            (false, _) => "it is in the list of boards, but was deleted",
+            (true, false) => "it is defined, but missing from the list of boards",
+            (true, true) => "it is in the wrong place in the list of boards",
         };
         self.report
             .tell(Place::of_board(id), "list", outcome, detail);

@@ -123,8 +123,10 @@ impl Check<'_> {
     async fn run(&mut self, only: Option<&BoardId>) -> Result<(), Error> {
         let sound = self.check_shared().await?;
         if !sound.contains(keys::UNNEEDED) || !sound.contains(keys::LIVE) {
-            self.report
-                .note("what all boards share is damaged: their keys are not checked".to_owned());
+            self.report.note(
+                "data that all boards share is damaged: the keys of boards were not checked"
+                    .to_owned(),
+            );
         }
         let is_sound = sound.len() == SHARED.len();
         let mut ids: BTreeSet<BoardId> = only.cloned().into_iter().collect();
@@ -177,7 +179,7 @@ impl Check<'_> {
     fn is_of_type(&mut self, place: Place, key: &str, found: &str, expected: &str) -> bool {
         let is_sound = found == expected || found == "none";
         if !is_sound {
-            let detail = format!("{key} is a {found}, where a {expected} should be");
+            let detail = format!("{key} is of type {found}, but must be of type {expected}");
             self.report.tell(place, "type", Outcome::Left, detail);
         }
         is_sound

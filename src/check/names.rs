@@ -74,7 +74,7 @@ impl Check<'_> {
                 };
                 for key in missing {
                     if told.insert(key.clone()) {
-                        let detail = "it is not in the registry of its shard";
+                        let detail = "it is missing from the registry of its shard";
                         let place = place_of(&key);
                         let outcome = self.repair.writing();
                         self.report.tell(place, "unregistered", outcome, detail);
@@ -152,7 +152,7 @@ impl Check<'_> {
     async fn tell_suspect(&mut self, key: &str, judged: Verdict) -> Result<(), StoreError> {
         let place = place_of(key);
         if judged == Verdict::Unknown {
-            let detail = "nobody knows what it is";
+            let detail = "it is not a key of this release";
             self.report.tell(place, "unknown", Outcome::Left, detail);
             return Ok(());
         }
@@ -160,7 +160,7 @@ impl Check<'_> {
         if outcome == Outcome::Repaired && store::lasts_ms(self.store, key).await? != -2 {
             outcome = Outcome::Left;
         }
-        let detail = "nothing needs it, and nothing has marked it to go";
+        let detail = "it is not needed, but not marked for removal";
         self.report.tell(place, "left_over", outcome, detail);
         Ok(())
     }
@@ -181,15 +181,15 @@ impl Check<'_> {
             let place = Place::of_board(&id);
             if generation.is_some_and(|generation| generation >= board.generation) {
                 let detail = format!(
-                    "{count} keys are of a later state of this board than its definition, which may have gone back to an \
-                     older one. They are kept. Restore {head} from a newer backup"
+                    "{count} keys are newer than the board's definition, which may be an older one. They are kept. Restore \
+                     {head} from a newer backup"
                 );
                 self.report.tell(place, "went_back", Outcome::Left, detail);
             } else {
                 let generation = generation.unwrap_or_default();
                 let detail = format!(
-                    "{count} keys are of an earlier board of this name, and nothing proves that it was deleted. They are \
-                     kept. If nobody needs them, say so in Redis, and repair again: HSET {head} deleted {generation}"
+                    "{count} keys are of an earlier board with this name, and there is no record of its deletion. They are \
+                     kept. If they are not needed, run this in Redis and repair again: HSET {head} deleted {generation}"
                 );
                 self.report.tell(place, "unproved", Outcome::Left, detail);
             }

@@ -233,45 +233,47 @@ fn describe(shard: &Shard, difference: &Difference) -> String {
     let score = |index| shown(shard, text(index));
     let entry = |index| listed(shard, text(index), text(index + 1));
     match code.as_str() {
-        "type" => format!("{} is a {second}, where a {third} should be", key()),
-        "no_state" => "its series knows no such standing".to_owned(),
+        "type" => format!("{} is of type {second}, but must be of type {third}", key()),
+        "no_state" => "it is missing from its series".to_owned(),
         "expiry" => {
             let [first, last] = [first, second].map(end);
-            format!("its keys end at different times: {first} and {last}")
+            format!("its keys expire at different times: {first} and {last}")
         }
-        "no_expiry" => "it never expires, though the board's retention says when".to_owned(),
-        "remnant" => format!("it has expired, but {first} members are left"),
-        "no_hash" => format!("the hash is lost, and the list shows only the best {first} members"),
+        "no_expiry" => "it never expires, although the board has a retention".to_owned(),
+        "remnant" => format!("it has expired, but still has {first} members"),
+        "no_hash" => format!("the hash is missing, and the list has only the best {first} members"),
         "no_member" if shard.definition.entry_data => {
             format!(
-                "the sorted set has {}, the hash nothing: its data is lost",
+                "the sorted set has {}, the hash nothing; its data is lost",
                 entry(1)
             )
         }
         "no_member" => format!("the sorted set has {}, the hash nothing", entry(1)),
-        "too_long" => format!("{first} members are listed, not {second}"),
-        "number" => format!("the score {second} is no whole number within the bounds"),
-        "unreadable" => format!("what {} has of it can't be read", key()),
+        "too_long" => format!("it lists {first} members instead of {second}"),
+        "number" => format!("the score {second} is not a whole number within the bounds"),
+        "unreadable" => format!("its value in {} can't be read", key()),
         "unlisted" => format!("the hash has {}, the sorted set nothing", entry(1)),
         "score" => format!("the hash has {}, the sorted set {}", entry(1), score(3)),
         "stray" => format!("the sorted set has {}, the hash {}", entry(1), entry(3)),
-        "undistinct" => format!("the score {} is not among the distinct scores", score(0)),
-        "distinct" => format!("the distinct scores have {}, which nobody has", score(1)),
-        "hides" => format!("it is hidden by {second}, and not by {third}"),
+        "undistinct" => format!("the score {} is missing from the distinct scores", score(0)),
+        "distinct" => format!("the distinct scores have {}, which no member has", score(1)),
+        "hides" => format!("{second} says that it is hidden, {third} does not"),
         "hides_number" => {
             let [head, journal] = [first, second].map(|number| match number {
                 "" => "none",
                 number => number,
             });
-            format!("the number of its last hide is {head}, and in the journal {journal}")
+            format!("the number of its last hide: {head}; in the journal: {journal}")
         }
         "hidden_score" => format!(
-            "the scores that only hidden members have are wrong about {}",
+            "the scores that only hidden members have are wrong for {}",
             score(0)
         ),
-        "hidden_total" => "the list of hidden members has another sum than its entries".to_owned(),
-        "hidden" if first.is_empty() => "the list of hidden members has lost entries".to_owned(),
-        "hidden" => "the list of hidden members is not as its hide says".to_owned(),
+        "hidden_total" => {
+            "the stored sum of the list of hidden members differs from its entries".to_owned()
+        }
+        "hidden" if first.is_empty() => "the list of hidden members lacks entries".to_owned(),
+        "hidden" => "its entry in the list of hidden members differs from its hide".to_owned(),
         "total" => {
             let whole = |index: usize| {
                 let [high, low] = [index, index + 1].map(|index| text(index).parse().unwrap_or(0));
@@ -283,25 +285,23 @@ fn describe(shard: &Shard, difference: &Difference) -> String {
         "data" => by_terms(data(second), data(third)),
         "carried" => {
             let [all, own, before] = [1, 2, 3].map(|index| listed(shard, text(index), ""));
-            format!(
-                "it has {all}, without what was carried over {own}, and in the period before {before}"
-            )
+            format!("stored: {all}; without carryover: {own}; in the previous period: {before}")
         }
-        "queue_bytes" => format!("it counts {first} bytes, its entries {second}"),
+        "queue_bytes" => format!("stored size: {first} bytes; size of its entries: {second} bytes"),
         "queue_id" => {
             let [known, right] = [second, third].map(|entries| match entries {
                 "" => "no entry",
                 entries => entries,
             });
-            format!("the event {first} is noted with {known}, it has {right}")
+            format!("the event {first} has the entry {right}, but the index has {known}")
         }
-        "state" => format!("the state of the series can't be read; it is a {first}"),
+        "state" => format!("the state of the series can't be read: it is of type {first}"),
         other => format!("{other}: {}", stored.join(", ")),
     }
 }
 
 fn by_terms(stored: &str, of_terms: &str) -> String {
-    format!("it has {stored}, by its terms {of_terms}")
+    format!("stored: {stored}; sum of its periods: {of_terms}")
 }
 
 /// The data of an entry, or a text saying that there is none.
@@ -313,7 +313,7 @@ fn data(stored: &str) -> &str {
 pub(super) fn total(board: &Board, stored: i128, sum: i128) -> String {
     // Scores, and so their sums, are stored negated if the greatest is first.
     let [stored, sum] = [stored, sum].map(|scaled| shown(board, &scaled.to_string()));
-    format!("the total is stored as {stored}, and the scores add up to {sum}")
+    format!("stored total: {stored}; sum of the scores: {sum}")
 }
 
 /// A stored score as users see it, or the raw text if it is none.
@@ -338,7 +338,7 @@ fn listed(board: &Board, stored: &str, time: &str) -> String {
     let time = time.parse().ok().map(TieKey::of_stored_time);
     let score = shown(board, stored);
     match time.and_then(|time| time.instant(ties)) {
-        Some(instant) => format!("{score} of {instant}"),
+        Some(instant) => format!("{score} at {instant}"),
         None => score,
     }
 }

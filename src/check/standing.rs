@@ -107,7 +107,7 @@ impl Check<'_> {
         place: Place,
     ) -> Result<(), StoreError> {
         if store::is_registered(self.store, shard, zset).await? {
-            let detail = "it was there, and is gone, though it never expires";
+            let detail = "it has disappeared, although it never expires";
             self.report.tell(place, "lost", Outcome::Left, detail);
         }
         Ok(())

@@ -32,12 +32,11 @@ const CONTACT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Look for contradictions in the data in Redis, and repair them.
 ///
-/// A repair takes nothing away that follows from other data. Where nothing shows what is right, it changes nothing and
-/// reports both sides. If it has to remove something, it asks first; without a terminal it removes nothing, unless `--yes`
-/// is given.
+/// A repair never removes data that can be restored from other data. Where the correct value is unknown, it changes nothing
+/// and reports both values. It asks before it removes anything; without a terminal it removes nothing, unless `--yes` is given.
 ///
 /// The exit status is 0 if the data has no contradiction, or none is left after the repair; 1 if it has one; and 2 if the
-/// check could not find out.
+/// check could not be completed.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CheckArgs {
     /// The board to check; by default all.
@@ -46,8 +45,8 @@ pub struct CheckArgs {
     /// Repair what follows from other data. The rest is only reported.
     #[arg(long)]
     pub repair: bool,
-    /// Remove without a question what a repair has to remove: entries that are listed twice, what is built again when it is
-    /// needed, and unneeded keys.
+    /// Remove without asking what a repair has to remove: entries that are listed twice, data that is built again when it is
+    /// needed, and keys that are not needed.
     #[arg(long, requires = "repair")]
     pub yes: bool,
     /// Print one JSON object.
@@ -91,11 +90,11 @@ async fn run(
     let mut stop = std::pin::pin!(stop);
     let (address, embedded) = tokio::select! {
         opened = open(&args.redis) => opened?,
-        () = &mut stop => return Err("stopped before it had ended".into()),
+        () = &mut stop => return Err("stopped before the check was complete".into()),
     };
     let checked = tokio::select! {
         checked = check(&address, args, make_engine) => checked,
-        () = &mut stop => Err("stopped before it had ended".into()),
+        () = &mut stop => Err("stopped before the check was complete".into()),
     };
     if let Some(server) = embedded {
         server.stop().await;

@@ -39,17 +39,17 @@ pub(super) enum ClientError {
     Setting(String),
     /// The service requires a key, or another one.
     #[error(
-        "{url} does not accept the API key (401): give one that has {scopes} in --key or STANDINGS_API_KEY"
+        "{url} does not accept the API key (401): set --key or STANDINGS_API_KEY to one that has {scopes}"
     )]
     Unauthenticated { url: String, scopes: &'static str },
     /// The key lacks a scope.
-    #[error("the API key may not {act} (403): {detail}")]
+    #[error("the API key is not allowed to {act} (403): {detail}")]
     Forbidden { act: &'static str, detail: String },
     /// The board does not exist.
     #[error("there is no board {board} at {url} (404): create it first")]
     BoardNotFound { board: BoardId, url: String },
     /// A request was refused, and repeating it would not help.
-    #[error("{url} refused {what}: {answer}")]
+    #[error("{what} failed at {url}: {answer}")]
     Refused {
         url: String,
         what: String,
@@ -179,7 +179,7 @@ impl Client {
         let (status, headers) = (response.status(), response.headers().clone());
         let body = match read_body(response).await {
             Ok(Some(body)) => body,
-            Ok(None) => return Err(self.refused(what, "an answer that is too long")),
+            Ok(None) => return Err(self.refused(what, "the response is too long")),
             Err(error) => return Err(self.unanswered(&error)),
         };
         if status.is_success() {
@@ -189,7 +189,7 @@ impl Client {
         let text = problem.described(status);
         if is_passing(status) {
             return Err(Fault::Passing(Failure {
-                text: format!("{} answers {text}", self.url),
+                text: format!("{} returned {text}", self.url),
                 pause: requested_pause(&headers),
                 is_certain: status == StatusCode::TOO_MANY_REQUESTS,
             }));
@@ -235,7 +235,7 @@ impl Client {
         what: &str,
     ) -> Result<T, Fault> {
         serde_json::from_slice(answer).map_err(|error| {
-            let text = format!("with an answer that can't be read: {error}");
+            let text = format!("the response can't be read: {error}");
             self.refused(what, &text)
         })
     }
@@ -254,7 +254,7 @@ impl Client {
     pub(super) fn succeeded(&self) {
         *self.last_success.lock() = Some(Instant::now());
         if self.is_outage.swap(false, Ordering::Relaxed) {
-            (self.notice)("the service answers again");
+            (self.notice)("the service can be reached again");
         }
     }
 
@@ -372,16 +372,16 @@ pub(super) fn parse_url(text: &str) -> Result<Url, ClientError> {
     let url = Url::parse(text).map_err(|error| setting(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(setting(
-            "an address is like http://127.0.0.1:8080 or https://host",
+            "must be like http://127.0.0.1:8080 or https://host",
         ));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(setting(
-            "an address names no user; an API key is given with --key",
+            "must not have a user or a password; give an API key with --key",
         ));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(setting("an address ends before ? and #"));
+        return Err(setting("must not have a query (?) or a fragment (#)"));
     }
     Ok(url)
 }
@@ -405,9 +405,8 @@ pub(super) fn http(url: &Url, key: Option<&Secret>) -> Result<ClientBuilder, Cli
         builder = builder.no_proxy();
     }
     if let Some(Secret(key)) = key.filter(|Secret(key)| !key.is_empty()) {
-        let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| {
-            ClientError::Setting("the API key has characters that no key has".to_owned())
-        })?;
+        let mut value = HeaderValue::try_from(format!("Bearer {key}"))
+            .map_err(|_| ClientError::Setting("the API key has invalid characters".to_owned()))?;
         value.set_sensitive(true);
         builder = builder.default_headers(HeaderMap::from_iter([(AUTHORIZATION, value)]));
     }

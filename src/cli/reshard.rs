@@ -52,9 +52,7 @@ pub async fn command(args: ReshardArgs) -> Result<(), Failure> {
     let client = Client::new(&args.service, args.board.clone(), PURPOSE, limits, log)?;
     let body = json!({ "count": args.shards });
     let begin = || client.board_request(Method::PUT, "/shards").json(&body);
-    let mut spread: Spread = client
-        .ask(begin, "the request for a move", OUTAGE_MAX)
-        .await?;
+    let mut spread: Spread = client.ask(begin, "starting the move", OUTAGE_MAX).await?;
     let request = || client.board_request(Method::GET, "/shards");
     while let Some(moving_to) = spread.moving_to {
         let Spread { shards, copied, .. } = spread;
@@ -63,7 +61,7 @@ pub async fn command(args: ReshardArgs) -> Result<(), Failure> {
         ));
         tokio::time::sleep(INTERVAL).await;
         spread = client
-            .ask(request, "the question for the shards", OUTAGE_MAX)
+            .ask(request, "reading the shards", OUTAGE_MAX)
             .await?;
     }
     // If the output is closed, the exit status still reports it.

@@ -30,8 +30,8 @@ pub enum EnvFileError {
     File(#[from] io::Error),
     /// Whose it is.
     #[error(
-        "{NAME} can't be read: it belongs to another user (id {0}), and its settings can name programs to run. Use a \
-         file of your own or of root, or environment variables"
+        "{NAME} can't be read: it belongs to another user (id {0}), and its settings could name programs to run. Use \
+         a file that you or root own, or environment variables"
     )]
     Owner(u32),
     /// One of its lines.
@@ -106,7 +106,7 @@ fn parse_line(line: &str) -> Result<Option<(String, String)>, &'static str> {
     };
     let is_sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || !name.chars().all(is_sound) {
-        return Err("what stands before the = is not a name");
+        return Err("the text before the = is not a name");
     }
     Ok(Some((name.to_owned(), parse_value(value)?.to_owned())))
 }
@@ -117,7 +117,7 @@ fn parse_value(value: &str) -> Result<&str, &'static str> {
             let closed = quoted.split_once(quote);
             let (inside, rest) = closed.ok_or("a quote is not closed in the line")?;
             if !without_comment(rest).trim().is_empty() {
-                return Err("something follows the quote that closes the value");
+                return Err("there is text after the closing quote");
             }
             return Ok(inside);
         }

@@ -101,12 +101,12 @@ pub struct ServeArgs {
     /// How many seconds the service keeps accepting connections after SIGTERM. It has no effect with the private Redis server,
     /// which serves only one instance.
     ///
-    /// During this time /readyz answers 503, so that a load balancer sends requests elsewhere. See docs/backup.md#stop-and-upgrade.
+    /// During this time /readyz returns 503, so that a load balancer sends requests elsewhere. See docs/backup.md#stop-and-upgrade.
     #[arg(long, env = "STANDINGS_DRAIN_SECONDS", default_value_t = 2, help_heading = SERVER)]
     pub drain_seconds: u16,
     /// Multiplies the time limits: for a slow machine or a distant Redis. 1 to 100.
     ///
-    /// It applies to how long the service waits for Redis before it answers 503, and to the 20 seconds that a request may take.
+    /// It applies to how long the service waits for Redis before it returns 503, and to the 20 seconds that a request may take.
     #[arg(long, env = "STANDINGS_TIMEOUT_FACTOR", default_value = "1", help_heading = SERVER)]
     pub timeout_factor: TimeoutFactor,
     /// What to log: a level or a filter, such as `info` or `standings=debug`. `fred` is the Redis client.
@@ -182,18 +182,18 @@ pub struct ServeArgs {
     pub max_connections: u32,
     /// How many streams there may be. With 0, half as many as connections.
     ///
-    /// Beyond that the answer is 503 `overloaded`. See docs/frontends.md#live.
+    /// Beyond that the response is 503 `overloaded`. See docs/frontends.md#live.
     #[arg(long, env = "STANDINGS_MAX_STREAMS", default_value_t = 0, help_heading = LIMITS)]
     pub max_streams: u32,
     /// How many streams an API key may have, including those of tokens that were made with it.
     ///
-    /// Each key of `STANDINGS_API_KEYS` counts separately. Beyond that the answer is 429 `too-many-streams`.
+    /// Each key of `STANDINGS_API_KEYS` counts separately. Beyond that the response is 429 `too-many-streams`.
     #[arg(long, env = "STANDINGS_MAX_STREAMS_PER_KEY", default_value_t = 5_000, help_heading = LIMITS)]
     pub max_streams_per_key: u32,
     /// How many streams one player may have, and how many one address may have in total, not counting clients that send an API key.
     ///
     /// Both limits apply to a player. An IPv6 network of 64 bits counts as one address. Behind a proxy, set
-    /// `STANDINGS_TRUSTED_PROXIES`. Beyond that the answer is 429 `too-many-streams`.
+    /// `STANDINGS_TRUSTED_PROXIES`. Beyond that the response is 429 `too-many-streams`.
     #[arg(long, env = "STANDINGS_MAX_STREAMS_PER_ADDRESS", default_value_t = 100, help_heading = LIMITS)]
     pub max_streams_per_address: u32,
     /// How many MiB of memory all requests together may take, at least 64.
@@ -204,7 +204,7 @@ pub struct ServeArgs {
     pub request_memory_mb: u16,
     /// How many MiB the events of one queue may take: those that wait on one shard of a board.
     ///
-    /// Beyond that the answer is 503 `queue-full`. See docs/queue.md#when-a-queue-is-full.
+    /// Beyond that the response is 503 `queue-full`. See docs/queue.md#when-a-queue-is-full.
     #[arg(long, env = "STANDINGS_QUEUE_MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub queue_mb: u32,
     /// How many MiB all queues of a Redis server together may take, if it has no `maxmemory`. With `maxmemory`, the limit is a
@@ -264,9 +264,9 @@ pub struct KafkaArgs {
     /// The consumer group of the service, the same for all instances.
     #[arg(long, env = "STANDINGS_KAFKA_GROUP", default_value = "standings")]
     pub kafka_group: String,
-    /// The topic for records that can't be taken, and for copies of boards' dead letters.
+    /// The topic for rejected records, and for copies of boards' dead letters.
     ///
-    /// If it is empty, records that can't be taken are only counted and logged. See
+    /// If it is empty, rejected records are only counted and logged. See
     /// docs/dead-letters.md#dead-records-in-kafka.
     #[arg(long, env = "STANDINGS_KAFKA_DEAD_LETTER_TOPIC", value_parser = TopicName::parse)]
     pub kafka_dead_letter_topic: Option<TopicName>,
@@ -294,7 +294,7 @@ fn log_filter(text: &str) -> Result<String, String> {
     });
     match name {
         Some(name) => Err(format!(
-            "`{name}` is not a level (error, warn, info, debug, trace, off), nor a name with a level, such as `{name}=info`"
+            "`{name}` must be a level (error, warn, info, debug, trace, off), or a name with a level, such as `{name}=info`"
         )),
         None => Ok(text.to_owned()),
     }
@@ -305,25 +305,25 @@ fn log_filter(text: &str) -> Result<String, String> {
 pub enum ConfigError {
     /// Anyone on the network could do anything.
     #[error(
-        "no API keys are configured, and {0} is not a loopback address: set STANDINGS_API_KEYS, or STANDINGS_ALLOW_OPEN=true to be open to everybody"
+        "no API keys are configured, and {0} is not a loopback address: set STANDINGS_API_KEYS; or, to let anyone do everything, STANDINGS_ALLOW_OPEN=true"
     )]
     OpenToTheNetwork(SocketAddr),
     /// There is no server to work on.
-    #[error("a worker shares the Redis server of the serving instances: set STANDINGS_REDIS_URL")]
+    #[error("a worker needs the Redis server of the serving instances: set STANDINGS_REDIS_URL")]
     NoRedis,
     /// The keys of players' tokens can't be used.
     #[error(
-        "the keys of players' tokens (STANDINGS_JWT_KEYS, STANDINGS_JWT_KEY) can't be taken: {0}"
+        "the keys of players' tokens (STANDINGS_JWT_KEYS, STANDINGS_JWT_KEY) can't be used: {0}"
     )]
     PlayerKeys(String),
     /// The patterns of names can't be used.
-    #[error("the patterns of names (STANDINGS_NAME_BLOCKLIST) can't be taken: {0}")]
+    #[error("the patterns of names (STANDINGS_NAME_BLOCKLIST) can't be used: {0}")]
     NameBlocklist(String),
     /// The settings of Kafka can't be used.
     #[error("the queue in Kafka (STANDINGS_QUEUE_URL, STANDINGS_KAFKA_…) can't be set up: {0}")]
     Kafka(String),
     /// The private server has no replicas.
-    #[error("the private server has no replicas: {0} goes with STANDINGS_REDIS_URL")]
+    #[error("{0} needs STANDINGS_REDIS_URL: the private Redis server has no replicas")]
     NoReplicas(&'static str),
 }
 
@@ -604,7 +604,7 @@ mod tests {
         }
         for filter in ["nonsense", "info,standings"] {
             let error = log_filter(filter).unwrap_err();
-            assert!(error.contains("is not a level"), "{error}");
+            assert!(error.contains("must be a level"), "{error}");
         }
     }
 }

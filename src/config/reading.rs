@@ -39,7 +39,7 @@ pub enum CliError {
         fault: String,
     },
     /// A setting of other commands is given to the service, which would ignore it.
-    #[error("{variable} is a setting of {commands}, and not of the service{hint}")]
+    #[error("{variable} is a setting of {commands}, not of the service{hint}")]
     OfOthers {
         /// The variable.
         variable: String,
@@ -97,9 +97,7 @@ fn setting_of_others(is_given: impl Fn(&str) -> bool) -> Option<CliError> {
     let mut of_others = of_others.into_iter();
     let (variable, takers) = of_others.find(|(variable, _)| is_given(variable))?;
     let hint = alike(&variable, own.keys());
-    let hint = hint.map_or_else(String::new, |known| {
-        format!("; {known} is one of the service")
-    });
+    let hint = hint.map_or_else(String::new, |known| format!("; did you mean {known}?"));
     let commands = takers.iter().map(|name| format!("`{name}`"));
     let commands = commands.collect::<Vec<_>>().join(" and ");
     Some(CliError::OfOthers {
@@ -151,14 +149,14 @@ impl From<clap::Error> for CliError {
                 variable: variable_of(&arg).unwrap_or_default(),
                 argument: arg.to_string(),
                 given: String::new(),
-                fault: "it is not UTF-8".to_owned(),
+                fault: "is not UTF-8".to_owned(),
             };
         }
         let argument = text(ContextKind::InvalidArg);
         let Some(arg) = settings().find(|arg| Some(arg.to_string()) == argument) else {
             return Self::Usage(error);
         };
-        let of_values = || Some(format!("it is one of {}", text(ContextKind::ValidValue)?));
+        let of_values = || Some(format!("must be one of {}", text(ContextKind::ValidValue)?));
         let fault = error.source().map(ToString::to_string).or_else(of_values);
         let (Some(fault), Some(variable)) = (fault, variable_of(&arg)) else {
             return Self::Usage(error);
@@ -207,7 +205,7 @@ fn warnings_of(names: impl Iterator<Item = String>) -> Vec<String> {
             return None;
         }
         let hint = alike(&meant, known.iter());
-        let hint = hint.map_or_else(String::new, |known| format!("; {known} is one"));
+        let hint = hint.map_or_else(String::new, |known| format!("; did you mean {known}?"));
         Some(format!("{name} is not a setting{hint}"))
     });
     warnings.collect()
@@ -226,7 +224,8 @@ impl KafkaArgs {
         ];
         let idle = given.into_iter();
         let idle = idle.filter(|(_, is_given)| *is_given && self.queue_url.is_none());
-        let idle = idle.map(|(name, _)| format!("{name} does nothing without STANDINGS_QUEUE_URL"));
+        let idle =
+            idle.map(|(name, _)| format!("{name} has no effect without STANDINGS_QUEUE_URL"));
         idle.collect()
     }
 }
@@ -282,7 +281,7 @@ mod tests {
         let key = [("STANDINGS_API_KEY", "hush-hush")];
         for command in [&[][..], &["serve"], &["worker"]] {
             let error = read(command, &key).unwrap_err().to_string();
-            let said = "STANDINGS_API_KEY is a setting of `import` and `reshard`, and not of the service; STANDINGS_API_KEYS is one of the service";
+            let said = "STANDINGS_API_KEY is a setting of `import` and `reshard`, not of the service; did you mean STANDINGS_API_KEYS?";
             assert_eq!(error, said, "{command:?}");
             assert!(read(command, &[("STANDINGS_API_KEY", "")]).is_ok());
             // A container's health check runs in the environment of the service.
@@ -305,17 +304,21 @@ mod tests {
                 "local",
                 "STANDINGS_LISTEN (--listen <LISTEN>) is \"local\": ",
             ),
-            ("LOG_FORMAT", "xml", "\"xml\": it is one of text, json"),
+            ("LOG_FORMAT", "xml", "\"xml\": must be one of text, json"),
             ("BACKGROUND", "maybe", "\"maybe\": "),
             ("CORS_ORIGINS", "not a url", "not an origin"),
             (
                 "API_KEYS",
                 "hush",
-                "STANDINGS_API_KEYS (--api-keys <API_KEYS>): each API key is",
+                "STANDINGS_API_KEYS (--api-keys <API_KEYS>): an API key must be",
             ),
             ("API_KEYS", "admin:hush", "at least 8"),
-            ("QUEUE_URL", "kafka://a:hush@h/t", "no user and no password"),
-            ("KAFKA_OPTIONS", "Hush", "an option is name=value"),
+            (
+                "QUEUE_URL",
+                "kafka://a:hush@h/t",
+                "must not have a user or a password",
+            ),
+            ("KAFKA_OPTIONS", "Hush", "an option must be name=value"),
             ("API_KEYS", ",", "no key"),
             (
                 "AVATAR_HOSTS",
@@ -343,7 +346,8 @@ mod tests {
     fn settings_of_kafka_without_its_topic_are_warned_of() {
         let with = |settings: &[(&str, &str)]| read(&[], settings).unwrap().serve.kafka.warnings();
         let topic = ("STANDINGS_KAFKA_DEAD_LETTER_TOPIC", "letters");
-        let expected = "STANDINGS_KAFKA_DEAD_LETTER_TOPIC does nothing without STANDINGS_QUEUE_URL";
+        let expected =
+            "STANDINGS_KAFKA_DEAD_LETTER_TOPIC has no effect without STANDINGS_QUEUE_URL";
         assert_eq!(with(&[topic]), [expected]);
         let queue = ("STANDINGS_QUEUE_URL", "kafka://127.0.0.1:9092/events");
         assert_eq!(with(&[topic, queue]), [""; 0]);
@@ -361,10 +365,10 @@ mod tests {
             "standings_listen",
         ];
         let expected = [
-            "STANDINGS_APIKEYS is not a setting; STANDINGS_API_KEYS is one",
+            "STANDINGS_APIKEYS is not a setting; did you mean STANDINGS_API_KEYS?",
             "STANDINGS_QQ is not a setting",
-            "standings-api-keys is not a setting; STANDINGS_API_KEYS is one",
-            "standings_listen is not a setting; STANDINGS_LISTEN is one",
+            "standings-api-keys is not a setting; did you mean STANDINGS_API_KEYS?",
+            "standings_listen is not a setting; did you mean STANDINGS_LISTEN?",
         ];
         assert_eq!(
             warnings_of(names.map(ToOwned::to_owned).into_iter()),

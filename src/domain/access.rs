@@ -98,7 +98,7 @@ impl<'de> Deserialize<'de> for Scopes {
         let scopes: Option<Self> = names.iter().map(|name| Scope::named(name)).collect();
         scopes.ok_or_else(|| {
             let known = Self::from_iter(Scope::ALL);
-            serde::de::Error::custom(format!("a scope is one of {known}"))
+            serde::de::Error::custom(format!("a scope must be one of {known}"))
         })
     }
 }
@@ -115,7 +115,7 @@ impl BoardPattern {
             return Ok(Self(text.to_owned()));
         }
         Err(format!(
-            "a pattern has 1 to {BOARD_ID_BYTES_MAX} of the characters of board ids, and * for any of them"
+            "a pattern must be a board id of up to {BOARD_ID_BYTES_MAX} characters, in which * stands for any characters"
         ))
     }
 
@@ -223,7 +223,7 @@ impl FromStr for Rate {
             (count.get() <= RATE_MAX).then_some(Self { count, seconds })
         });
         parsed.ok_or_else(|| {
-            format!("a rate is a count from 1 to {RATE_MAX} and a unit: 50/s, 600/m, 10000/h")
+            format!("a rate must be a number from 1 to {RATE_MAX} and a unit, such as 50/s, 600/m or 10000/h")
         })
     }
 }
@@ -263,10 +263,10 @@ impl Grant {
     pub fn check(&self, now: Timestamp) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if self.scopes.is_empty() {
-            errors.push(FieldError::new("/scopes", "must be one scope at least"));
+            errors.push(FieldError::new("/scopes", "must have at least one scope"));
         }
         if self.has_expired(now) {
-            errors.push(FieldError::new("/expires_at", "has passed already"));
+            errors.push(FieldError::new("/expires_at", "must be in the future"));
         }
         errors
     }

@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for SoundVisitor {
         while let Some(name) = fields.next_key::<Cow<'de, str>>()? {
             let Sound(value) = fields.next_value()?;
             if object.insert(name.to_string(), value).is_some() {
-                let text = format_args!("the name {name:?} comes twice in an object");
+                let text = format_args!("an object has the name {name:?} twice");
                 return Err(de::Error::custom(text));
             }
         }
@@ -157,7 +157,7 @@ fn whole<E: de::Error>(size: u64, number: Value) -> Result<Value, E> {
         return Ok(number);
     }
     let text = format_args!(
-        "the number {number} is beyond ±(2^53 − 1), which JSON clients don't hold exactly; send it as a text"
+        "the number {number} is beyond ±(2^53 − 1), which not all JSON clients can represent exactly; send it as a string"
     );
     Err(E::custom(text))
 }
@@ -224,10 +224,10 @@ mod tests {
             message.starts_with("the number 9007199254740993 is beyond"),
             "{message}"
         );
-        assert!(error(r#"{"n": [-9007199254740992]}"#).contains("send it as a text"));
+        assert!(error(r#"{"n": [-9007199254740992]}"#).contains("send it as a string"));
         assert_eq!(
             error(r#"{"a": {"b": 1, "\u0062": 2}}"#),
-            "the name \"b\" comes twice in an object"
+            "an object has the name \"b\" twice"
         );
         assert!(error(r#"{"a": 1e999}"#).contains("out of range"));
         assert!(EntryData::parse(r#"{"a": "\ud800"}"#).is_err());

@@ -48,13 +48,13 @@ impl HideId {
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum ReasonError {
     /// It is empty.
-    #[error("a reason is needed: it says why the member is hidden")]
+    #[error("is needed: why the member is hidden")]
     Empty,
     /// It is too long.
-    #[error("a reason has at most {REASON_CHARS_MAX} characters, not {0}")]
+    #[error("must have at most {REASON_CHARS_MAX} characters, not {0}")]
     Long(usize),
     /// It has control characters.
-    #[error("a reason has no control characters but line breaks and tabs")]
+    #[error("must not have control characters, except line breaks and tabs")]
     Control,
 }
 

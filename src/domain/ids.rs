@@ -15,17 +15,17 @@ pub const NAME_BYTES_MAX: usize = 128;
 pub enum IdError {
     /// It breaks the pattern of plain names. Has what the text should be.
     #[error(
-        "{0} has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter or a digit"
+        "{0} must have 1 to 64 of the characters A-Z a-z 0-9 . _ - and begin with a letter or a digit"
     )]
     Plain(&'static str),
     /// A member or event id is empty or too long.
-    #[error("an id has 1 to 128 bytes of UTF-8, not {0}")]
+    #[error("must have 1 to 128 bytes of UTF-8, not {0}")]
     Length(usize),
     /// A member or event id contains a control character.
-    #[error("an id has no control characters")]
+    #[error("must not have control characters")]
     Control,
     /// It should be an address and is none.
-    #[error("an address is IPv4 or IPv6, as 203.0.113.7")]
+    #[error("must be an IPv4 or IPv6 address, such as 203.0.113.7")]
     Address,
 }
 

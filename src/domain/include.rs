@@ -34,7 +34,7 @@ impl Includes {
             Include::named(name).ok_or_else(|| {
                 let name: String = name.chars().take(64).collect();
                 let known = Include::ALL.map(Include::name).join(", ");
-                format!("{name:?} is none of: {known}")
+                format!("{name:?} is not one of: {known}")
             })
         };
         text.split(',').map(word).collect()

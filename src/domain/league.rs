@@ -160,7 +160,7 @@ fn check_tier_name(text: &str) -> Result<&str, &'static str> {
         && text.bytes().all(|byte| is_plain(byte) || byte == b'_')
         && !text.starts_with('_');
     is_sound.then_some(text).ok_or(
-        "the name of a tier has 1 to 32 of the characters a-z 0-9 _ and begins with a letter or a digit",
+        "the name of a tier must have 1 to 32 of the characters a-z 0-9 _ and begin with a letter or a digit",
     )
 }
 
@@ -179,7 +179,7 @@ serde_as_parts!(
     Share,
     4,
     0..=WHOLE,
-    "a share is a number from 0 to 1 with at most 4 decimals"
+    "must be a number from 0 to 1 with at most 4 decimals"
 );
 
 impl fmt::Display for Cohort {
@@ -198,7 +198,7 @@ impl FromStr for Cohort {
         });
         // A cohort has one spelling.
         let sound = cohort.filter(|cohort| cohort.number > 0 && cohort.to_string() == text);
-        sound.ok_or("a cohort is stored as its tier and its number, as 1-17")
+        sound.ok_or("a stored cohort must be a tier and a number, such as 1-17")
     }
 }
 
@@ -277,7 +277,7 @@ impl League {
             "/league/min_cohort", !has_size || (1..=self.cohort_size).contains(&self.min_cohort)
                 => "must be from 1 to `cohort_size`";
             "/league/min_score_to_promote", min.score(decimals).is_ok_and(|min| min.scaled() >= 0) => NO_SCORE;
-            "/league/tiers", (1..=TIERS_MAX).contains(&self.tiers.len()) => "a league has 1 to 20 tiers";
+            "/league/tiers", (1..=TIERS_MAX).contains(&self.tiers.len()) => "must have 1 to 20 tiers";
         }
         self.check_tiers(&mut errors);
         self.check_bonuses(decimals, &mut errors);
@@ -293,10 +293,10 @@ impl League {
                 format!("{at}/name"), self.tiers[..index].iter().all(|other| other.name != tier.name)
                     => "another tier has this name";
                 format!("{at}/promote"), index != last || promote == 0
-                    => "the last tier has none above it: must be 0";
+                    => "must be 0: no tier is above the last one";
                 format!("{at}/demote"), index != 0 || demote == 0
-                    => "the first tier has none below it: must be 0";
-                at, promote + demote <= WHOLE => "`promote` and `demote` are at most 1 together";
+                    => "must be 0: no tier is below the first one";
+                at, promote + demote <= WHOLE => "`promote` and `demote` together must be at most 1";
             }
         }
     }
@@ -304,7 +304,7 @@ impl League {
     fn check_bonuses(&self, decimals: Decimals, errors: &mut Vec<FieldError>) {
         require! { errors;
             "/league/entry_bonus", self.entry_bonus.len() <= BONUSES_MAX
-                => "a league has up to 20 rules of this kind";
+                => "must have at most 20 rules";
         }
         let places = 1..=u64::from(*COHORT_SIZES.end());
         let mut sum: i128 = 0;
@@ -314,14 +314,14 @@ impl League {
             let at = format!("/league/entry_bonus/{index}");
             require! { errors;
                 format!("{at}/ranks"), first <= last && places.contains(&first) && places.contains(&last)
-                    => "ranks go from 1 to 1,000, the first before the last";
+                    => "must be two ranks from 1 to 1,000, the better one first";
                 format!("{at}/score"), score.is_some() => NO_SCORE;
             }
             sum += score.map_or(0, |score| i128::from(score.scaled()));
         }
         require! { errors;
             "/league/entry_bonus", sum <= i128::from(decimals.score_max().scaled())
-                => "the scores of all rules together are more than a score can be";
+                => "the scores of all rules together exceed the range of scores";
         }
     }
 }
@@ -349,31 +349,31 @@ fn check_needs(of: &Definition, errors: &mut Vec<FieldError>) {
     let mut quotas = of.quotas.iter();
     require! { errors;
         "/windows", unit_of(of).is_some()
-            => "a league has one window, its period: `day`, `week`, `month` or `season`";
+            => "a league must have exactly one window: `day`, `week`, `month` or `season`";
         "/update", of.update == Update::Sum => "a league needs `update: sum`";
         "/order", of.order == Order::Desc => "a league needs `order: desc`";
         "/ties", of.ties == Ties::First => "a league needs `ties: first`";
         "/score_min", min.is_some_and(|min| min.scaled() >= 0)
-            => "a league needs a `score_min` of 0 or more, so that no score falls";
+            => "a league needs a `score_min` of at least 0, so that scores never fall";
         "/finalize", of.finalize.is_some_and(|wait| wait <= LEAGUE_FINALIZE_MAX)
-            => "a league closes its periods: a duration up to `1m`. Nobody has a new seat before that";
+            => "must be at most `1m` in a league: members get no new seats until a period is closed";
         "/carryover", of.carryover.is_empty()
-            => "a league has no carryover: `entry_bonus` says with which score members open a period";
+            => "a league can't have carryover; use `entry_bonus` for the scores with which members begin a period";
         "/initial", of.initial.is_empty()
-            => "a league has no initial scores: `entry_bonus` says with which score members open a period";
-        "/weight", of.weight.is_none() => "a league has no weights";
-        "/keep_top", of.keep_top.is_none() => "a league lists all members of a cohort";
+            => "a league can't have initial scores; use `entry_bonus` for the scores with which members begin a period";
+        "/weight", of.weight.is_none() => "a league can't have weights";
+        "/keep_top", of.keep_top.is_none() => "a league can't have `keep_top`: it lists all members of a cohort";
         "/ranking", of.ranking != Ranking::Dense
-            => "a league has no dense ranks: its cohorts lie in 16 shards";
-        "/uniques", of.uniques.is_none() => "a league counts no voters";
+            => "a league can't have `dense` ranks";
+        "/uniques", of.uniques.is_none() => "a league can't count voters";
         "/quotas", quotas.all(|quota| quota.by == [Dimension::Member])
-            => "the quotas of a league go by `member` alone";
+            => "the quotas of a league can count by `member` only";
         "/ingest", of.ingest == Ingest::Sync
-            => "a league applies events before it answers: where an event counts is known only once its member is seated";
+            => "a league can't have `ingest: async`: the member needs a seat before its event can count";
         "/max_delay", of.max_delay.is_none()
-            => "a league has no queues that its closings would wait for";
+            => "a league has no queues to wait for";
         "/shards", of.shards == LEAGUE_SHARDS
-            => "a league has 16 shards, over which its cohorts spread by themselves";
+            => "a league always has 16 shards";
     }
 }
 
@@ -391,9 +391,9 @@ fn check_times(of: &Definition, league: &League, errors: &mut Vec<FieldError>) {
     let remembered_ms = of.idempotency.ms() + of.finalize.map_or(0, Span::ms);
     require! { errors;
         "/idempotency", remembered_ms <= shortest.ms()
-            => format!("together with `finalize` it is at most {shortest} in a league with this period");
+            => format!("together with `finalize` it must be at most {shortest} in a league with this period");
         "/league/join_until", league.join_until.is_none_or(|until| until < longest)
-            => "no period lasts longer than that: leave it out";
+            => "must be shorter than the period; leave it out";
     }
 }
 

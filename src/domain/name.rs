@@ -61,18 +61,18 @@ const LEET: [&str; 2] = ["0123456789@$!|", "oizeasgtbgasii"];
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum NameError {
     /// It is empty, or only spaces.
-    #[error("a name has at least one character that shows")]
+    #[error("must have at least one visible character")]
     Empty,
     /// It is too long.
-    #[error("a name has up to {NAME_CHARS_MAX} characters")]
+    #[error("must have at most {NAME_CHARS_MAX} characters")]
     Long,
     /// It has a character that is invisible, or changes how others are shown.
     #[error(
-        "a name has no control characters, no characters that show nothing or turn the direction of text, and none that Unicode has not assigned; U+{0:04X} is one"
+        "must not have control characters, invisible characters, characters that change the direction of text, or characters that Unicode has not assigned; U+{0:04X} is one"
     )]
     Invisible(u32),
     /// It has too many combining marks in a row.
-    #[error("a name has up to {MARKS_MAX} combining marks in a row")]
+    #[error("must have at most {MARKS_MAX} combining marks in a row")]
     Marks,
 }
 

@@ -95,9 +95,9 @@ impl FromStr for Hosts {
             let parsed = address.as_ref().and_then(Url::host_str);
             let is_sound = parsed.is_some_and(|parsed| parsed.eq_ignore_ascii_case(host));
             let lower = name.to_ascii_lowercase();
-            is_sound
-                .then_some(lower)
-                .ok_or_else(|| format!("{name:?} is no host, as img.example.com or *.example.com"))
+            is_sound.then_some(lower).ok_or_else(|| {
+                format!("{name:?} is not a host, such as img.example.com or *.example.com")
+            })
         });
         let names: Vec<String> = names.collect::<Result<_, _>>()?;
         Ok(Self((!names.is_empty()).then(|| names.into())))
@@ -150,7 +150,8 @@ impl Rules {
         };
         let bytes = json(&profile).get().len();
         if bytes > PROFILE_BYTES_MAX {
-            let detail = format!("a profile has up to {PROFILE_BYTES_MAX} bytes, not {bytes}");
+            let detail =
+                format!("a profile must have at most {PROFILE_BYTES_MAX} bytes, not {bytes}");
             return Err(vec![FieldError::new("", detail)]);
         }
         Ok(profile)
@@ -159,22 +160,22 @@ impl Rules {
     /// The address of a picture, normalized as in browsers.
     fn avatar_url(&self, text: &str) -> Result<String, String> {
         if text.len() > PROFILE_BYTES_MAX {
-            return Err(format!("an address has up to {PROFILE_BYTES_MAX} bytes"));
+            return Err(format!("must have at most {PROFILE_BYTES_MAX} bytes"));
         }
-        let url = Url::parse(text).map_err(|error| format!("is no address: {error}"))?;
+        let url = Url::parse(text).map_err(|error| format!("is not a URL: {error}"))?;
         if url.scheme() != "https" {
             return Err("must begin with https://".to_owned());
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("must have no user and no password".to_owned());
+            return Err("must not have a user or a password".to_owned());
         }
         if url.port().is_some() {
-            return Err("must have no port".to_owned());
+            return Err("must not have a port".to_owned());
         }
         let host = url.host_str().unwrap_or_default();
         if !self.hosts.allow(host) {
             return Err(format!(
-                "the host {host} is not among those that are allowed"
+                "the host {host} is not allowed here (STANDINGS_AVATAR_HOSTS)"
             ));
         }
         Ok(url.into())
@@ -194,10 +195,10 @@ pub fn no_attributes() -> Box<RawValue> {
 fn attributes(sent: &RawValue) -> Result<Box<RawValue>, String> {
     if sent.get().len() > SPACES_FACTOR * PROFILE_BYTES_MAX {
         return Err(format!(
-            "a profile has up to {PROFILE_BYTES_MAX} bytes, and these are far more"
+            "a profile must have at most {PROFILE_BYTES_MAX} bytes"
         ));
     }
-    let too_deep = || format!("attributes are nested up to {DEPTH_MAX} deep");
+    let too_deep = || format!("must be nested at most {DEPTH_MAX} deep");
     if depth(sent.get()) > DEPTH_MAX {
         return Err(too_deep());
     }

@@ -81,7 +81,7 @@ impl QueuedEvent {
     pub fn too_long_wait(&self, now: Timestamp) -> Option<String> {
         let since = self.queued_at;
         let is_too_long = since.saturating_add(AGE_MAX) < now;
-        is_too_long.then(|| format!("it has waited since {since}, for longer than {AGE_MAX}"))
+        is_too_long.then(|| format!("it has waited since {since}, longer than {AGE_MAX}"))
     }
 
     /// Its form in the queue, without the id.

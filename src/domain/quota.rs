@@ -136,9 +136,9 @@ impl FromStr for QuotaWindow {
         }
         match text.parse::<Span>() {
             Ok(span) if span.ms() > 0 => Ok(Self::Sliding(span)),
-            _ => Err(
-                "a quota's window is a duration as `90s`, a period as `hour`, or `total`".into(),
-            ),
+            _ => {
+                Err("must be a duration such as `90s`, a period such as `hour`, or `total`".into())
+            }
         }
     }
 }
@@ -303,10 +303,12 @@ impl Quota {
         };
         if amount > allowed {
             let (allowed, amount) = (show(allowed), show(amount));
-            format!("never takes so much: {allowed} {unit} {stretch}, and the event has {amount}")
+            format!(
+                "never allows that: the event has {amount}, the limit is {allowed} {unit} {stretch}"
+            )
         } else if taken < allowed {
             let amount = show(amount);
-            format!("has too little left: {of_all} are used {stretch}, and the event has {amount}")
+            format!("has too little left: the event has {amount}, and {of_all} are used {stretch}")
         } else {
             format!("is used up: {of_all} {stretch}")
         }
@@ -344,7 +346,7 @@ pub fn counts(
 pub fn check(definition: &Definition) -> Vec<FieldError> {
     let (quotas, mut errors) = (&definition.quotas, Vec::new());
     require! { errors;
-        "/quotas", quotas.len() <= QUOTAS_MAX => "a board has up to 8 quotas";
+        "/quotas", quotas.len() <= QUOTAS_MAX => "must have at most 8 quotas";
     }
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     for (index, quota) in quotas.iter().enumerate() {
@@ -353,13 +355,13 @@ pub fn check(definition: &Definition) -> Vec<FieldError> {
         let by: BTreeSet<_> = quota.by.iter().collect();
         require! { errors;
             at("name"), (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
-                => "a quota's name has 1 to 64 of the characters a-z 0-9 -";
+                => "must have 1 to 64 of the characters a-z 0-9 -";
             at("name"), quotas[..index].iter().all(|other| other.name != *name)
                 => "another quota has this name";
             at("by"), !by.is_empty() && by.len() == quota.by.len()
-                => "must name one field or more, each once";
+                => "must name at least one field, each once";
             at("max"), (1..=QUOTA_MAX).contains(&quota.max) => "must be from 1 to 1,000,000,000";
-            at("extra"), quota.extra.len() <= EXTRAS_MAX => "a quota has up to 4 extra allowances";
+            at("extra"), quota.extra.len() <= EXTRAS_MAX => "must have at most 4 extra allowances";
         }
         for (index, extra) in quota.extra.iter().enumerate() {
             let of_extra = |field: &str| at(&format!("extra/{index}/{field}"));
@@ -376,7 +378,7 @@ pub fn check(definition: &Definition) -> Vec<FieldError> {
             at("window"), definition.season.is_some() || !is_season
                 => "`season` needs the field `season`";
             at("window"), definition.accept_late != AcceptLate::Any || !is_sliding
-                => "a duration needs an `accept_late` other than `any`";
+                => "a duration can't be combined with `accept_late: any`";
         }
     }
     errors
@@ -445,7 +447,7 @@ mod tests {
         let little =
             "has too little left: 4.5 of 5 points are used in the day, and the event has 0.6";
         assert_eq!(says(2, 450, 500, 60), little);
-        let never = "never takes so much: 5 points in the day, and the event has 6";
+        let never = "never allows that: the event has 6, the limit is 5 points in the day";
         assert_eq!(says(2, 0, 500, 600), never);
     }
 

@@ -48,7 +48,7 @@ serde_as_parts!(
     Percent,
     6,
     1..=100 * PERCENT,
-    "a percentage is a number above 0, up to 100, with at most 6 decimals"
+    "must be a number above 0 and up to 100, with at most 6 decimals"
 );
 
 /// What is won: any JSON value that all clients understand alike, in its canonical form (RFC 8785).
@@ -96,9 +96,9 @@ pub struct Rule {
 pub fn check(definition: &Definition) -> Vec<FieldError> {
     let (rules, mut errors) = (&definition.rewards, Vec::new());
     require! { errors;
-        "/rewards", rules.len() <= RULES_MAX => format!("a board has up to {RULES_MAX} rules");
+        "/rewards", rules.len() <= RULES_MAX => format!("must have at most {RULES_MAX} rules");
         "/rewards", rules.is_empty() || definition.finalize.is_some()
-            => "periods have results, and so rewards, only on boards with `finalize`";
+            => "rewards need `finalize`: without it no period becomes final";
     }
     for (index, rule) in rules.iter().enumerate() {
         require! { errors;
@@ -116,21 +116,20 @@ impl Rule {
         let is_sound = |[first, last]: [u64; 2]| (1..=last).contains(&first) && last <= RANK_MAX;
         let keep_top = definition.keep_top.map(u64::from);
         require! { errors;
-            format!("{at}/window"), !window.is_rolling() => "rolling windows have no rewards";
+            format!("{at}/window"), !window.is_rolling() => "rolling windows can't have rewards";
             format!("{at}/window"), window.is_rolling() || definition.windows.contains(&window)
-                => format!("`{window}` is not among the windows");
+                => format!("`{window}` is not one of the board's windows");
             at, self.ranks.is_some() != self.top_percent.is_some()
-                => "a rule has either `ranks` or `top_percent`";
+                => "must have either `ranks` or `top_percent`";
             format!("{at}/ranks"), self.top_percent.is_some() || self.ranks.is_none_or(is_sound)
-                => format!("ranks go from 1 to {RANK_MAX}, the first before the last");
+                => format!("must be two ranks from 1 to {RANK_MAX}, the better one first");
         }
         if let Some(Err(error)) = self.min_score.map(|min| min.score(definition.decimals)) {
-            let detail = format!("this bound {error}");
-            errors.push(FieldError::new(format!("{at}/min_score"), detail));
+            errors.push(FieldError::new(format!("{at}/min_score"), error));
         }
         require! { errors;
             at, keep_top.is_none_or(|keep_top| self.stays_within(keep_top, definition.ranking))
-                => "may reach beyond `keep_top`: needs `ranks` up to that number, and `ranking: ordinal`";
+                => "may go beyond `keep_top`: use `ranks` up to that number, and `ranking: ordinal`";
         }
     }
 

@@ -71,7 +71,7 @@ impl TryFrom<u64> for Decimals {
             .ok()
             .filter(|digits| *digits <= DECIMALS_MAX)
             .map(Self)
-            .ok_or_else(|| format!("decimals go from 0 to {DECIMALS_MAX}, not {digits}"))
+            .ok_or_else(|| format!("must be from 0 to {DECIMALS_MAX}, not {digits}"))
     }
 }
 
@@ -289,7 +289,7 @@ impl<'de> Deserialize<'de> for Bound {
             Some(Self(score.shown(decimals)))
         });
         bound.ok_or_else(|| {
-            D::Error::custom("a bound is a whole number within ±(2^53 − 1), or has up to 15 digits, at most 6 of them decimals")
+            D::Error::custom("must be a whole number within ±(2^53 − 1), or have up to 15 digits, at most 6 of them decimals")
         })
     }
 }
@@ -344,7 +344,7 @@ serde_as_parts!(
     Ratio,
     6,
     1..=MILLION,
-    "a ratio is a number above 0, up to 1, with at most 6 decimals"
+    "must be a number above 0 and up to 1, with at most 6 decimals"
 );
 
 /// Reads a number as a count of its smallest parts, such as millionths for 6 decimals. The error says `detail`.

@@ -25,7 +25,7 @@ pub struct Zone(&'static TimeZone);
 
 /// A name that is not in the database, cut to 64 characters. Names are case-sensitive.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0:?} is no IANA time zone")]
+#[error("{0:?} is not an IANA time zone, such as Europe/Berlin")]
 pub struct UnknownZone(String);
 
 impl Zone {
@@ -149,7 +149,10 @@ mod tests {
             "CET-1CEST",
         ] {
             let error = name.parse::<Zone>().unwrap_err();
-            assert_eq!(error.to_string(), format!("{name:?} is no IANA time zone"));
+            assert_eq!(
+                error.to_string(),
+                format!("{name:?} is not an IANA time zone, such as Europe/Berlin")
+            );
         }
         let error = "ä".repeat(65).parse::<Zone>().unwrap_err();
         assert_eq!(error, UnknownZone("ä".repeat(64)));

@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for SigningSecret {
         let secret = Self(String::deserialize(deserializer)?);
         match secret.key() {
             Some(_) => Ok(secret),
-            None => Err(serde::de::Error::custom("a secret begins with whsec_")),
+            None => Err(serde::de::Error::custom("a secret must begin with whsec_")),
         }
     }
 }
@@ -170,7 +170,7 @@ impl Wanted {
                 Some(kind) if kind != MessageKind::Test => kinds.push(kind),
                 _ => {
                     let known = MessageKind::OF_EVENTS.map(MessageKind::name).join(", ");
-                    let detail = format!("is one of {known}");
+                    let detail = format!("must be one of {known}");
                     errors.push(FieldError::new(format!("/events/{index}"), detail));
                 }
             }
@@ -178,7 +178,7 @@ impl Wanted {
         kinds.sort_unstable();
         kinds.dedup();
         if self.events.is_empty() {
-            errors.push(FieldError::new("/events", "must be one event at least"));
+            errors.push(FieldError::new("/events", "must have at least one event"));
         }
         if errors.is_empty() {
             Ok(kinds)
@@ -191,18 +191,18 @@ impl Wanted {
 /// Checks the address of a receiver. A host name is resolved and its addresses are checked on each try.
 pub fn check_url(text: &str, allows_private: bool) -> Result<Url, String> {
     if text.len() > URL_BYTES_MAX {
-        return Err(format!("has at most {URL_BYTES_MAX} bytes"));
+        return Err(format!("must have at most {URL_BYTES_MAX} bytes"));
     }
-    let url = Url::parse(text).map_err(|error| format!("is no URL: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("is not a URL: {error}"))?;
     let is_plain = url.scheme() == "http" && allows_private;
     if url.scheme() != "https" && !is_plain {
-        return Err("begins with https://".to_owned());
+        return Err("must begin with https://".to_owned());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("has no user and no password: the signature tells who sends".to_owned());
+        return Err("must not have a user or a password: check the signature instead".to_owned());
     }
     if url.fragment().is_some() {
-        return Err("has no fragment".to_owned());
+        return Err("must not have a fragment (#…)".to_owned());
     }
     let address = match url.host() {
         Some(Host::Ipv4(address)) => Some(address.into()),
@@ -210,7 +210,7 @@ pub fn check_url(text: &str, allows_private: bool) -> Result<Url, String> {
         _ => None,
     };
     if !allows_private && address.is_some_and(|address| !is_global_unicast(address)) {
-        return Err("names an address that is not global unicast".to_owned());
+        return Err("must be a public address, not one of a private or special network".to_owned());
     }
     Ok(url)
 }

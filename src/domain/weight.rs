@@ -39,7 +39,7 @@ impl Weights {
 
     /// The errors, with their places.
     pub fn check(&self) -> Vec<FieldError> {
-        const RANGE: &str = "a weight is a whole number from 1 to 1,000,000";
+        const RANGE: &str = "must be a whole number from 1 to 1,000,000";
         let is_sound = |weight: u32| (1..=WEIGHT_MAX).contains(&weight);
         let mut errors = Vec::new();
         require! { errors; "/weight/default", is_sound(self.default) => RANGE; }
@@ -49,7 +49,7 @@ impl Weights {
         }
         require! { errors;
             "/weight/members", self.members.len() <= MEMBERS_MAX
-                => "up to 10,000 members have weights of their own";
+                => "at most 10,000 members can have their own weights";
         }
         errors
     }

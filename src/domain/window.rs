@@ -41,7 +41,7 @@ pub enum Window {
 /// A text that names no window.
 #[derive(Clone, Debug, Eq, Error, PartialEq)]
 #[error(
-    "{0:?} is no window: minute, hour, day, week, month, year, all, season, or last-N-minutes, -hours, -days, -weeks or -months with N from 2 to 366"
+    "{0:?} is not a window: use minute, hour, day, week, month, year, all, season, or last-N-minutes, -hours, -days, -weeks or -months with N from 2 to 366"
 )]
 pub struct WindowError(String);
 

@@ -70,7 +70,7 @@ impl fmt::Display for Colour {
 impl<'de> Deserialize<'de> for Colour {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let wrong = || de::Error::custom("a colour is 3 or 6 hexadecimal digits, as `1f5f8b`");
+        let wrong = || de::Error::custom("must be 3 or 6 hexadecimal digits, such as `1f5f8b`");
         Self::parse(&text).ok_or_else(wrong)
     }
 }

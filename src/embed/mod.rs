@@ -131,7 +131,7 @@ async fn show(
         Ok(page) => Html(page).into_response(),
         Err(problem) => {
             let Ok(page) = (Trouble { problem: &problem }).render() else {
-                let cause = "a page to embed can't be written".to_owned();
+                let cause = "an embedded page can't be rendered".to_owned();
                 return Problem::internal(cause).into_response();
             };
             let mut response = (problem.kind.status, Html(page)).into_response();
@@ -163,7 +163,7 @@ impl Embed {
         let id = board_id(board)?;
         let size = bounded("size", params.size, SIZE, 1, SIZE_MAX)?.to_string();
         // The response must not show whether a board exists that is not public.
-        let unknown = || Problem::new(BOARD_NOT_FOUND, "no public board has this id");
+        let unknown = || Problem::new(BOARD_NOT_FOUND, "there is no public board with this id");
         let live = match self.app.engine.live_board(&id).await {
             Ok(live) if live.board.definition.public => live,
             Ok(_) | Err(Error::BoardNotFound(_)) => return Err(unknown()),
@@ -186,7 +186,7 @@ impl Embed {
             standing,
         };
         let page = page.render();
-        page.map_err(|error| Problem::internal(format!("a page to embed: {error}")))
+        page.map_err(|error| Problem::internal(format!("embedded page: {error}")))
     }
 
     /// Reads a standing without a key.

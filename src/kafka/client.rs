@@ -128,10 +128,10 @@ impl Settings {
         };
         Err(match error {
             KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, _, name, _) => {
-                format!("the client knows no option {name}")
+                format!("there is no option {name}")
             }
             KafkaError::ClientConfig(_, _, name, _) => {
-                format!("the client does not take the value of the option {name}")
+                format!("the value of the option {name} is invalid")
             }
             error => error.to_string(),
         })

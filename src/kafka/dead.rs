@@ -88,7 +88,7 @@ impl Kafka {
         }
         counter!("standings_kafka_records_total", "status" => "dead").increment(1);
         throttle::say(&format!("dead record: {reason}"), |more| {
-            tracing::warn!(%partition, offset, reason, more, "a record of kafka can't be taken");
+            tracing::warn!(%partition, offset, reason, more, "a Kafka record was rejected");
         });
         Ok(())
     }

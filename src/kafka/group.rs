@@ -103,7 +103,7 @@ impl ConsumerContext for Rebalancing {
             }
         };
         if let Err(error) = done {
-            tracing::warn!(%error, "kafka: partitions could not change hands");
+            tracing::warn!(%error, "kafka: partitions could not be reassigned");
         }
     }
 }
@@ -133,7 +133,7 @@ pub(super) async fn consume(kafka: Arc<Kafka>, engine: Arc<Engine>, stop: Cancel
             let error = membership.take_part(&stop).await;
             membership.end().await;
             let Some(error) = error else { return };
-            tracing::error!(%error, "kafka: the group has to be joined again");
+            tracing::error!(%error, "kafka: joining the group again");
         }
         let slept = tokio::time::sleep(REJOIN_PAUSE);
         stop.run_until_cancelled(slept).await;
@@ -204,7 +204,7 @@ impl Membership {
                     Ok(_) => {}
                     Err(error @ KafkaError::MessageConsumptionFatal(_)) => return Some(error),
                     Err(error) => throttle::say(&format!("kafka: {error}"), |more| {
-                        tracing::warn!(%error, more, "kafka: the topic can't be read for the moment");
+                        tracing::warn!(%error, more, "kafka: the topic can't be read; trying again");
                     }),
                 },
             }
@@ -297,7 +297,7 @@ impl Membership {
         });
         if tokio::time::timeout(LEAVE_TIME_MAX, left).await.is_err() {
             tracing::warn!(
-                "kafka: the group was not left in time; others take over when it is missed"
+                "kafka: leaving the group took too long; other members take over after the session timeout"
             );
         }
     }

@@ -126,7 +126,7 @@ impl Lane {
                 Ok(()) => return,
                 Err(Error::Again(Outdated::Intake)) => {
                     let partition = &self.partition;
-                    tracing::warn!(%partition, "redis knows less of a partition than before; its records are read again");
+                    tracing::warn!(%partition, "Redis has an older position of a partition; its records are read again");
                 }
                 Err(error) => self.fail(&error),
             }
@@ -142,7 +142,7 @@ impl Lane {
         self.note(Some(error));
         let partition = &self.partition;
         throttle::say(&format!("lane {partition}: {error}"), |more| {
-            tracing::warn!(%partition, %error, more, "records of kafka can't be taken for the moment; it will be tried again");
+            tracing::warn!(%partition, %error, more, "Kafka records can't be processed; trying again");
         });
     }
 
@@ -196,7 +196,7 @@ impl Lane {
         let partition = &self.partition;
         tracing::error!(
             %partition, count,
-            "records were removed from kafka before they were taken, and are lost: keep them for longer (retention.ms, retention.bytes)"
+            "Kafka has deleted records before they were read, and they are lost. Raise retention.ms or retention.bytes of the topic"
         );
     }
 
@@ -355,7 +355,7 @@ impl Lane {
             Err(error) => {
                 let partition = &self.partition;
                 throttle::say(&format!("pass {partition}: {error}"), |more| {
-                    tracing::warn!(%partition, %error, more, "shards could not note how far the records of kafka are taken; it will be tried again");
+                    tracing::warn!(%partition, %error, more, "the positions in Kafka could not be stored; trying again");
                 });
                 Ok(())
             }

@@ -79,12 +79,10 @@ impl Producer {
             Ok(next) => {
                 let before = self.current.compare_and_swap(failed, Arc::new(next));
                 if Arc::ptr_eq(&before, failed) {
-                    tracing::error!(
-                        "kafka: the producer has met a fatal error; another one goes on"
-                    );
+                    tracing::error!("kafka: the producer failed for good; a new one takes over");
                 }
             }
-            Err(error) => tracing::error!(%error, "kafka: no other producer can be started"),
+            Err(error) => tracing::error!(%error, "kafka: a new producer can't be started"),
         }
     }
 }

@@ -22,17 +22,14 @@ const RESERVED: [(&str, &str); 5] = [
     ("group.id", "STANDINGS_KAFKA_GROUP names the group"),
     (
         "acks request.required.acks enable.idempotence message.timeout.ms delivery.timeout.ms transactional.id",
-        "what the service answers depends on it",
+        "the service's responses depend on it",
     ),
     (
         "auto.offset.reset enable.auto.commit auto.commit.enable enable.auto.offset.store enable.partition.eof group.protocol \
          statistics.interval.ms",
         "the service keeps the offsets itself",
     ),
-    (
-        "isolation.level",
-        "what a transaction has not committed does not count",
-    ),
+    ("isolation.level", "uncommitted records must not count"),
 ];
 
 /// The error for an invalid setting. It must not contain the value of an option.
@@ -52,7 +49,7 @@ fn check_topic(text: &str) -> Result<&str, &'static str> {
         && ![".", ".."].contains(&text);
     is_name
         .then_some(text)
-        .ok_or("a topic has 1 to 249 of the characters A-Z a-z 0-9 . _ -")
+        .ok_or("a topic must have 1 to 249 of the characters A-Z a-z 0-9 . _ -")
 }
 
 /// The address of a topic: `kafka://host:9092,host2:9092/topic`.
@@ -77,7 +74,7 @@ impl FromStr for TopicUrl {
         };
         if brokers.contains('@') {
             return wrong(
-                "has no user and no password: they are options (STANDINGS_KAFKA_OPTIONS_FILE)",
+                "must not have a user or a password: set them as options (STANDINGS_KAFKA_OPTIONS_FILE)",
             );
         }
         let is_broker = |broker: &str| {
@@ -149,20 +146,20 @@ impl fmt::Debug for ClientOptions {
 
 fn option(text: &str) -> Result<(String, String), String> {
     let Some((name, value)) = text.split_once('=') else {
-        return wrong("an option is name=value");
+        return wrong("an option must be name=value");
     };
     let (name, value) = (name.trim(), value.trim());
     let is_known =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_known) {
-        return wrong("the name of an option has the characters a-z 0-9 . _");
+        return wrong("the name of an option must have only the characters a-z 0-9 . _");
     }
     for (names, why) in RESERVED {
         if names
             .split_ascii_whitespace()
             .any(|reserved| reserved == name)
         {
-            return Err(format!("{name} is not to be set: {why}"));
+            return Err(format!("{name} can't be set: {why}"));
         }
     }
     Ok((name.to_owned(), value.to_owned()))
@@ -247,7 +244,7 @@ mod tests {
             ("hush", "name=value"),
             ("Sasl.Password=hush", "characters"),
             ("=hush", "characters"),
-            ("acks=hush", "acks is not to be set"),
+            ("acks=hush", "acks can't be set"),
             ("a=b;group.id=hush", "STANDINGS_KAFKA_GROUP"),
             ("isolation.level=hush", "committed"),
         ] {

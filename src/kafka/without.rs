@@ -12,7 +12,7 @@ impl Settings {
     ///
     /// Always.
     pub fn check_options(&self) -> Result<(), String> {
-        let what = "this program was built without it; build it with `cargo build --release --features kafka`, or take the Docker image";
+        let what = "this program was built without Kafka. Build it with `cargo build --release --features kafka`, or use the Docker image";
         Err(what.to_owned())
     }
 

@@ -16,7 +16,7 @@ use crate::http::extract::{Answer, Json, JsonResponse, PartParams, Query, Shared
 use crate::http::problem::Problem;
 
 /// A warning to callers that create a key on an open service.
-const WARNING: &str = "the service is open: this key protects nothing until STANDINGS_API_KEYS is set, since everybody may do everything without a key";
+const WARNING: &str = "the service is open: API keys have no effect until STANDINGS_API_KEYS is set, because anyone can do everything without a key";
 /// How long a replaced secret may stay valid.
 const GRACE_MAX: Span = Span::days(30);
 

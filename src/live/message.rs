@@ -46,7 +46,7 @@ impl Written {
     pub(super) fn new(page: &PageBody, id: String, board: &Arc<Board>) -> Result<Self, Problem> {
         let json = to_json(page)?;
         let head = json.strip_suffix(NO_MEMBER);
-        let head = head.ok_or_else(|| Problem::internal("a page that does not end with `me`"))?;
+        let head = head.ok_or_else(|| Problem::internal("the page does not end with `me`"))?;
         Ok(Self {
             key: page.standing.key.as_str().into(),
             id,

@@ -45,17 +45,17 @@ impl Permits {
         let taken = self.supply.try_take_within(by, 1, |one| self.bound(one));
         taken.map_err(|shortage| match shortage {
             Shortage::All => {
-                let detail = "there are too many streams for one more of this client; try again";
+                let detail = "there are too many streams to open another one; try again";
                 Problem::new(OVERLOADED, detail)
             }
             Shortage::Of(one) => {
                 let max = self.bound(one);
                 let detail = match one {
                     Taker::Configured(_) | Taker::Key(_) => {
-                        format!("the API key has {max} streams")
+                        format!("the API key already has {max} streams")
                     }
-                    Taker::Player(_) => format!("the player has {max} streams"),
-                    Taker::Address(_) => format!("there are {max} streams to this address"),
+                    Taker::Player(_) => format!("the player already has {max} streams"),
+                    Taker::Address(_) => format!("this address already has {max} streams"),
                 };
                 Problem::new(TOO_MANY_STREAMS, detail).with(Own::RetryAfter(RETRY_AFTER_S))
             }

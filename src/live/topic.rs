@@ -78,7 +78,7 @@ impl Topic {
     async fn lock(&self) -> Result<MutexGuard<'_, Progress>, Problem> {
         let progress = self.progress.lock().await;
         if self.is_over() {
-            return Err(Problem::new(BOARD_NOT_FOUND, "the stream is over"));
+            return Err(Problem::new(BOARD_NOT_FOUND, "the stream has ended"));
         }
         Ok(progress)
     }
@@ -244,7 +244,7 @@ impl Topic {
             && before.key != key
         {
             // In the next period a cohort of this name has other members.
-            let detail = format!("{} has ended, and the cohort {cohort} with it", before.key);
+            let detail = format!("{} has ended, and with it the cohort {cohort}", before.key);
             return Err(Problem::new(COHORT_NOT_FOUND, detail));
         }
         let mut page = PageBody::new(&view, &found);
@@ -366,6 +366,6 @@ impl Topic {
 }
 
 fn of_another_board(id: &BoardId) -> Problem {
-    let detail = format!("the board {id} was deleted, and there is another one");
+    let detail = format!("board {id} was deleted and created again");
     Problem::new(BOARD_NOT_FOUND, detail)
 }

@@ -184,7 +184,7 @@ fn hide(
     let reason = Reason::parse(reason);
     let reason = reason.map_err(|error| errors.push(FieldError::new("/reason", error)));
     if until.is_some_and(|until| until <= now) {
-        errors.push(FieldError::new("/until", "has passed already"));
+        errors.push(FieldError::new("/until", "must be in the future"));
     }
     match reason {
         Ok(reason) if errors.is_empty() => Ok(Hide {
@@ -206,9 +206,10 @@ impl ModerationBody {
                 let hide = hide(reason.unwrap_or_default(), self.until, caller, now)?;
                 Ok(Action::Hide(member, hide))
             }
-            ModerationAction::Unhide if self.until.is_some() => {
-                Err(Problem::invalid_field("/until", "only a hide has an end"))
-            }
+            ModerationAction::Unhide if self.until.is_some() => Err(Problem::invalid_field(
+                "/until",
+                "can only be set with `hide`",
+            )),
             ModerationAction::Unhide => Ok(Action::Unhide(member)),
         }
     }

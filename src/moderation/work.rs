@@ -87,7 +87,7 @@ pub async fn erase(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<(
     engine.erase(id, member, number).await?;
     let acknowledged = Instant::now();
     if let Err(error) = engine.end_erasure(id, member, number).await {
-        tracing::warn!(board = %id, %error, "what an erased member has left is removed later");
+        tracing::warn!(board = %id, %error, "remaining data of an erased member will be removed later");
     }
     engine.wait_for_replicas(acknowledged).await
 }

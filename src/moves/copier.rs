@@ -292,8 +292,9 @@ impl Copier {
 
     /// The new shard of a member.
     fn index_of(&self, member: &str) -> Result<usize, Error> {
-        let member = MemberId::stored(member)
-            .map_err(|error| StoreError::Unexpected(format!("a member that is stored: {error}")))?;
+        let member = MemberId::stored(member).map_err(|error| {
+            StoreError::Unexpected(format!("a stored member can't be read: {error}"))
+        })?;
         Ok(self.to.index_of(&member))
     }
 
@@ -308,5 +309,5 @@ impl Copier {
 }
 
 pub(super) fn unexpected_key() -> Error {
-    StoreError::Unexpected("a key of another shard".into()).into()
+    StoreError::Unexpected("a key is of another shard".into()).into()
 }

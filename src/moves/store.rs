@@ -251,8 +251,9 @@ pub async fn scan_members(
         } else {
             plain_member(id, &stored)
         };
-        member
-            .ok_or_else(|| StoreError::Unexpected(format!("a member that is stored as {stored:?}")))
+        member.ok_or_else(|| {
+            StoreError::Unexpected(format!("a stored member can't be read: {stored:?}"))
+        })
     });
     Ok((cursor, members.collect::<Result<_, _>>()?))
 }
@@ -307,9 +308,9 @@ pub async fn derived_entries(
     let key = keys::state(shard, series);
     let state: Option<Bytes> = store.command("GET", [key]).await?;
     let entries = state.map(|state| rmp_serde::from_slice(&state)).transpose();
-    entries
-        .map(Option::unwrap_or_default)
-        .map_err(|error| StoreError::Unexpected(format!("a state of {series:?}: {error}")))
+    entries.map(Option::unwrap_or_default).map_err(|error| {
+        StoreError::Unexpected(format!("the state of {series:?} can't be read: {error}"))
+    })
 }
 
 /// A member as stored in a standing's hash: its time, its score and its data.
@@ -345,7 +346,7 @@ fn plain_member(id: String, stored: &[u8]) -> Option<StoredMember> {
 /// A change in a reply of changes.lua.
 fn change(mut reply: Reply) -> Result<Change, StoreError> {
     let (captured, times) = (reply.text()?, reply.text()?);
-    let unexpected = || StoreError::Unexpected(format!("a change of {captured:?}"));
+    let unexpected = || StoreError::Unexpected(format!("an unexpected change: {captured:?}"));
     let Captured { kind, key, member } = Captured::parse(&captured).ok_or_else(unexpected)?;
     let (key, member) = (key.to_owned(), member.map(str::to_owned));
     let expires_at_ms = reply.integer()?;

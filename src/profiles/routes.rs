@@ -186,7 +186,7 @@ fn checked_draft(caller: &Caller, member: &MemberId, mut draft: Draft) -> Result
     if let Some((player, _)) = caller.player() {
         player.require_own(member)?;
         if draft.attributes.is_some() {
-            let detail = "is not for players to say";
+            let detail = "Players can't set `attributes`. Leave it out.";
             return Err(Problem::invalid_field("/attributes", detail));
         }
     } else {
@@ -368,7 +368,7 @@ impl ReviewBody {
         };
         if !self.reason.iter().all(is_sound) {
             let detail = format!(
-                "a reason has up to {REASON_CHARS_MAX} characters, and no control characters"
+                "must have at most {REASON_CHARS_MAX} characters, and no control characters"
             );
             return Err(Problem::invalid_field("/reason", detail));
         }

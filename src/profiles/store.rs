@@ -179,7 +179,7 @@ async fn write_bucket(
         Reply::None => Ok(ProfileWritten::None),
         Reply::Changed => Ok(ProfileWritten::Changed),
         Reply::Fault => Err(StoreError::Unexpected(
-            "the key of a profile that is no string".to_owned(),
+            "the key of a profile is not a string".to_owned(),
         )),
     });
     Ok(written.collect())

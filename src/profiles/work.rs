@@ -52,7 +52,7 @@ pub async fn read(
         Ok(record) => Some((member, Arc::new(record))),
         Err(error) => {
             throttle::say(&format!("profile: {error}"), |more| {
-                tracing::error!(%error, more, "a profile can't be read");
+                tracing::error!(%error, more, "a stored profile can't be read");
             });
             None
         }

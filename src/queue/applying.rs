@@ -102,7 +102,7 @@ impl Job for ApplyQueues {
             Err(error) if !error.is_fault() => {
                 super::of(engine).queues.pause(name, AWAY_PAUSE);
                 throttle::say(&format!("queue: {error}"), |more| {
-                    tracing::warn!(queue = %name, %error, more, "a queue can't be worked on; it will be tried again");
+                    tracing::warn!(queue = %name, %error, more, "a queue can't be applied; trying again");
                 });
                 Ok(Progress::Done)
             }
@@ -273,13 +273,13 @@ impl<'a> Worker<'a> {
         let event = match QueuedEvent::decode(&read.event_id, &read.event) {
             Ok(event) if self.live.board.shard_of(&event.member) == self.index => event,
             other => {
-                let another = |_| "member: is of another shard".into();
+                let another = |_| "the member is in another shard".into();
                 let detail = other.map_or_else(|detail| detail, another);
                 return dead(DeadReason::Unreadable, detail, None);
             }
         };
         if self.hold.lost.contains(&entry) {
-            let detail = "the ids of the queue lack it".into();
+            let detail = "its id is missing from the queue's index".into();
             return dead(DeadReason::Failed, detail, Some(event.member));
         }
         if self.hold.pass.waiting.contains(&event.member) {
@@ -436,7 +436,7 @@ impl<'a> Worker<'a> {
             End::Dead { reason, detail } => {
                 let (queue, reason) = (self.name, reason.name());
                 throttle::say(&format!("dead letter: {reason}"), |more| {
-                    tracing::error!(%queue, %entry, reason, detail, more, "a queued event is a dead letter");
+                    tracing::error!(%queue, %entry, reason, detail, more, "a queued event became a dead letter");
                 });
                 "dead"
             }
@@ -450,7 +450,7 @@ impl<'a> Worker<'a> {
             return;
         };
         let error = format!(
-            "there are too many dead letters, so queued events wait that can't be applied: {detail}"
+            "there are too many dead letters, so queued events that can't be applied wait: {detail}"
         );
         let error = Error::from(StoreError::Unexpected(error));
         note_full_letters(self.engine, self.name, Some(&error));

@@ -42,11 +42,11 @@ pub(super) async fn bury(engine: &Engine, queue: &QueueName, dead: Vec<DeadEvent
     let telling = join_all(dead.into_iter().map(|dead| log.bury(dead)));
     let failed = match tokio::time::timeout(CONFIRMED_WITHIN, telling).await {
         Ok(told) => told.into_iter().find_map(Result::err),
-        Err(_) => Some(Error::Log("it has not confirmed in time".to_owned())),
+        Err(_) => Some(Error::Log("it did not confirm in time".to_owned())),
     };
     if let Some(error) = failed {
         throttle::say(&format!("dead letters in the log: {error}"), |more| {
-            tracing::error!(%queue, %error, more, "dead letters may be missing in the topic for them; their board lists them");
+            tracing::error!(%queue, %error, more, "the topic for dead letters may lack some; the board's list has them");
         });
     }
 }

@@ -46,7 +46,7 @@ impl Job for ListQueues {
             .filter(|was_missing| *was_missing)
             .count();
         if missing > 0 {
-            tracing::warn!(board = %id, missing, "queues were missing in the index, as after a loss of the last writes");
+            tracing::warn!(board = %id, missing, "queues were missing from the index, as after Redis lost its last writes");
             super::of(engine).queues.wake([]);
         }
         Ok(Progress::Done)

@@ -338,7 +338,7 @@ impl QueuedBatch {
             Ok(Put::Queued(_)) => Ok(event),
             Ok(Put::Known(known)) => Ok(known),
             Ok(Put::Unreadable(why)) => {
-                let detail = format!("the event waits already, and can't be read: {why}");
+                let detail = format!("the event is already queued, but can't be read: {why}");
                 Err(StoreError::Unexpected(detail).into())
             }
             Ok(Put::NoRoom) => Err(Problem::queue_full().into()),

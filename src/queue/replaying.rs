@@ -137,7 +137,7 @@ fn check(
         return no(&detail);
     }
     if live.shard_of(&event.member).shard.shard_id != shard.shard_id {
-        return no("it lies in another shard than its member");
+        return no("it is in another shard than its member");
     }
     Ok(())
 }

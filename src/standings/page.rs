@@ -127,7 +127,7 @@ impl PageView {
                 let to = to.as_deref().map(|to| score_of(board, "to_score", to));
                 let (from, to) = (from.transpose()?, to.transpose()?);
                 if from.zip(to).is_some_and(|(from, to)| from > to) {
-                    let detail = "is less than `from_score`";
+                    let detail = "must not be less than `from_score`";
                     return Err(Problem::invalid_parameter("to_score", detail).into());
                 }
                 Ok(Selection::between(board, [from, to], offset))

@@ -83,7 +83,7 @@ impl CohortsView {
         match attempt.league().cohort_named(name) {
             Some(cohort) if cohort.tier == tier => Ok(cohort.number),
             _ => {
-                let detail = format!("is no cohort of the tier {}", self.tier);
+                let detail = format!("is not a cohort of the tier {}", self.tier);
                 Err(Problem::invalid_parameter("after", detail).into())
             }
         }

@@ -90,7 +90,7 @@ impl Sender {
     pub async fn send(&self, webhook: &Webhook, id: &MessageId, body: &str, now: Timestamp) -> Try {
         let deadline = Instant::now() + TRY_TIMEOUT;
         let sent = timeout_at(deadline, self.post(webhook, id, body, now)).await;
-        let sent = sent.unwrap_or_else(|_| Err("it took more than 15 s".to_owned()));
+        let sent = sent.unwrap_or_else(|_| Err("the receiver took more than 15 s".to_owned()));
         let (status, error) = match sent {
             Ok((response, _connection)) => {
                 let status = response.status().as_u16();
@@ -170,7 +170,7 @@ impl Sender {
         let mut addresses = (self.look_up)(name.to_owned()).await?;
         addresses.retain(|address| self.allows_private || is_global_unicast(*address));
         if addresses.is_empty() {
-            let detail = "the name has no address that is global unicast";
+            let detail = "the host has no public address";
             return Err(io::Error::other(detail));
         }
         Ok(addresses)
@@ -217,7 +217,7 @@ impl AsyncRead for Bounded {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.0.limit() == 0 {
-            let detail = "it sent more than 128 KiB";
+            let detail = "the receiver sent more than 128 KiB";
             return Poll::Ready(Err(io::Error::other(detail)));
         }
         Pin::new(&mut self.0).poll_read(context, buffer)
@@ -313,10 +313,7 @@ mod tests {
         let now = Timestamp::from_ms_clamped(0);
         let tried = sender.send(&webhook, &id, "{}", now).await;
         let error = tried.error.unwrap();
-        assert!(
-            error.contains("no address that is global unicast"),
-            "{error}"
-        );
+        assert!(error.contains("the host has no public address"), "{error}");
         assert_eq!(
             LOOK_UPS.load(Ordering::SeqCst),
             2,
@@ -350,7 +347,7 @@ mod tests {
             let webhook = webhook(format!("https://{host}:{port}/"));
             let tried = Sender::default().send(&webhook, &id, "{}", now).await;
             let error = tried.error.unwrap();
-            assert!(error.contains("not global unicast"), "{error}");
+            assert!(error.contains("must be a public address"), "{error}");
         }
     }
 }

@@ -496,7 +496,7 @@ async fn damaged_data_is_found_and_made_anew_where_it_follows_from_other_data() 
         let report = check(&world, false).await;
         assert_eq!(kinds(&report.findings), [("data", "ann")]);
         let told = report.findings[0].to_string();
-        assert!(told.ends_with(r#", by its terms {"a":1}"#), "{told}");
+        assert!(told.ends_with(r#"; sum of its periods: {"a":1}"#), "{told}");
         assert!(check(&world, true).await.is_sound());
         read(&world, "b").await;
         let path = "/v1/boards/b/standings/last-2-days?include=data";

@@ -155,7 +155,7 @@ async fn records_of_others_are_taken_and_what_nobody_can_take_goes_aside() {
     );
     let log = program.stop().await;
     assert!(
-        log.contains("can't be taken") && !log.contains("no JSON"),
+        log.contains("a Kafka record was rejected") && !log.contains("no JSON"),
         "{log}"
     );
 }

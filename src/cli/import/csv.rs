@@ -45,7 +45,9 @@ pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Re
             Err(error) => match error.kind() {
                 ::csv::ErrorKind::UnequalLengths {
                     expected_len, len, ..
-                } => Err(format!("{len} fields, and the header has {expected_len}")),
+                } => Err(format!(
+                    "has {len} fields, but the header has {expected_len}"
+                )),
                 _ => return Err(content(name, line_before, error)),
             },
         };
@@ -68,7 +70,7 @@ impl Columns {
                 continue;
             };
             if columns[column].replace(index).is_some() {
-                return Err(format!("the header names {} twice", shortened(&name)));
+                return Err(format!("the header has {} twice", shortened(&name)));
             }
         }
         for required in [MEMBER, SCORE] {
@@ -148,8 +150,7 @@ impl<R> Lines<R> {
 impl<R: Read> Read for Lines<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.row_bytes_remaining == 0 {
-            let text =
-                "a row of more than 1 MiB begins here; a quotation mark may have been left open";
+            let text = "a row of more than 1 MiB begins here; is a closing quotation mark missing?";
             return Err(io::Error::other(text));
         }
         let count = self.read.read(buffer)?;

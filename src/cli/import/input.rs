@@ -94,7 +94,7 @@ impl Input {
     /// The name, for messages.
     pub(super) fn name(&self) -> String {
         if self.path == Path::new(STDIN_NAME) {
-            "the standard input".to_owned()
+            "standard input".to_owned()
         } else {
             self.path.display().to_string()
         }

@@ -220,9 +220,9 @@ fn check_repeat(
         if Memory::remaining(idempotency, record.begun(), now).is_some() {
             return Ok(());
         }
-        format!("the board remembers ids for {idempotency} only")
+        format!("the board remembers ids for only {idempotency}")
     } else {
-        "rows without an id get different ids, since the file has grown".to_owned()
+        "rows without an id get other ids now, because the file has grown".to_owned()
     };
     Err(ImportError::Repeated {
         what: if *is_whole {

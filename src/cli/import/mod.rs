@@ -126,16 +126,15 @@ pub struct ImportArgs {
     /// How many requests are in flight at once, 1 to 64.
     #[arg(long, default_value = "4", value_parser = value_parser!(u16).range(1..=CONCURRENCY_MAX))]
     pub concurrency: u16,
-    /// Start over with the first row, although an earlier import of the file was interrupted or has finished. Rows count again if
-    /// the board accepted them and has forgotten their ids, or if they get different ids now: delete the board first, unless that
-    /// is what you want.
+    /// Start again from the first row, even if an earlier import of the file was interrupted or has finished. Rows count again if
+    /// the board accepted them and has forgotten their ids, or if they get other ids now; to prevent that, delete the board first.
     #[arg(long, conflicts_with = "resume_anyway")]
     pub restart: bool,
-    /// Resume an interrupted import although the board may have forgotten the ids of its last rows, or has been redefined. The
-    /// import sends those rows again: first check whether the board accepted them.
+    /// Resume an interrupted import even if the board may have forgotten the ids of its last rows, or was redefined. The import
+    /// sends those rows again, so first check whether the board accepted them.
     #[arg(long)]
     pub resume_anyway: bool,
-    /// Write the rejected rows to this new file, unchanged, with the reasons in a column that imports ignore. You can fix that
+    /// Write the rejected rows to this new file, unchanged, with the reasons in a column that imports ignore. Fix the rows in that
     /// file and import it alone.
     #[arg(long, value_name = "FILE")]
     pub rejects: Option<PathBuf>,
@@ -169,7 +168,7 @@ enum ImportError {
     Record(String, io::Error),
     /// Another import of the file into the board has locked this file.
     #[error(
-        "another import of this file into this board is running ({0} is locked): wait until it has ended"
+        "another import of this file into this board is running ({0} is locked): wait until it ends"
     )]
     Running(String),
     /// The record is of another import, which differs in this.
@@ -190,7 +189,7 @@ enum ImportError {
     Service(#[from] ClientError),
     /// Rows that were imported before would count again.
     #[error(
-        "{what} was imported into board {board} at {begun}, and {why}: its {rows} rows would count again. Import only the new rows, or use --restart if that is what you want"
+        "{what} was imported into board {board} at {begun}, and {why}: its {rows} rows would count again. Import only the new rows; or use --restart to count them again"
     )]
     Repeated {
         what: &'static str,
@@ -207,7 +206,7 @@ enum ImportError {
     Unanswered,
     /// A request whose outcome is unknown can't be sent again, since it could count twice by now.
     #[error(
-        "{what} may have been accepted, and the board, which remembers ids for {idempotency}, may have forgotten them: {last}"
+        "{what} may have been accepted, and the board may have forgotten their ids, which it remembers for {idempotency}: {last}"
     )]
     Forgotten {
         what: String,
@@ -216,7 +215,7 @@ enum ImportError {
     },
     /// An earlier run has sent such rows, the first of them at this time.
     #[error(
-        "rows {first_row} to {last_row} may have been accepted since {since}, when the import was interrupted, and board {board} remembers ids for {idempotency} only: sending them again may count them twice. Check whether they were accepted: if not, continue with --resume-anyway; otherwise delete the board, create it again and start over with --restart"
+        "rows {first_row} to {last_row} may have been accepted since {since}, when the import was interrupted, but board {board} remembers ids for only {idempotency}: sending the rows again may count them twice. Check whether they were accepted. If not, continue with --resume-anyway; otherwise delete the board, create it again and start over with --restart"
     )]
     TooOld {
         board: String,
@@ -231,7 +230,7 @@ enum ImportError {
     )]
     BoardChanged { board: String },
     /// The import ended before the file did; this many rows were acknowledged, including those of earlier runs.
-    #[error("{cause}; {rows} rows were done. {advice}")]
+    #[error("{cause}; {rows} rows are done. {advice}")]
     Stopped {
         cause: Box<ImportError>,
         rows: u64,
@@ -399,7 +398,7 @@ fn now() -> Timestamp {
 fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
     if let Some(Earlier { record, .. }) = &ledger.earlier {
         progress.notice(&format!(
-            "{} rows were imported before, at {}: what was taken then comes back as duplicate",
+            "{} rows were already imported, at {}: rows that were accepted then are reported as duplicate",
             record.rows,
             record.begun()
         ));
@@ -407,14 +406,12 @@ fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
     let rows = ledger.record.rows;
     if ledger.resumed().is_some() {
         let first = rows + 1;
-        progress.notice(&format!(
-            "going on with an interrupted import at row {first}"
-        ));
+        progress.notice(&format!("resuming an interrupted import at row {first}"));
     }
     if !ledger.is_resumable() {
         let name = input.name();
         progress.notice(&format!(
-            "{name} can be read only once: an interrupted import can't be resumed, and another run counts rows without an id again"
+            "{name} can be read only once: if this import is interrupted, it can't be resumed, and another run counts rows without an id again"
         ));
     }
     progress.begin_at(rows);
@@ -489,7 +486,7 @@ impl Import<'_> {
             let next = tokio::select! {
                 biased;
                 () = &mut interrupt, if !stopping.is_cancelled() => {
-                    self.progress.notice("stopping as soon as the requests in flight are answered");
+                    self.progress.notice("stopping when the requests in flight have ended");
                     stopping.cancel();
                     continue;
                 }

@@ -114,7 +114,7 @@ impl<'de> Visitor<'de> for EventSeed<'_> {
                 text.map(|JsonText(text)| text)
             };
             if std::mem::replace(&mut row[column], text).is_some() {
-                let text = format_args!("the field {name} comes twice");
+                let text = format_args!("has the field {name} twice");
                 return Err(A::Error::custom(text));
             }
         }

@@ -94,7 +94,11 @@ impl Progress {
     pub(super) fn show(&self, rows: u64, bytes_read: u64) {
         let (begun, rows_before) = *self.begun.lock();
         let rate = rate(rows.saturating_sub(rows_before), begun.elapsed()).unwrap_or(0);
-        let done = format!("{} rows · {} a second", HumanCount(rows), HumanCount(rate));
+        let done = format!(
+            "{} rows · {} per second",
+            HumanCount(rows),
+            HumanCount(rate)
+        );
         match (&self.output, self.bytes_total) {
             (Output::Bar(bar), _) => {
                 bar.set_message(done);

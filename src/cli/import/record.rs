@@ -94,7 +94,8 @@ impl Record {
                 return Err(io::Error::other(text));
             }
             if rows > sent_rows {
-                let text = format!("{rows} rows are acknowledged, and {sent_rows} were sent");
+                let text =
+                    format!("it has {rows} acknowledged rows, but only {sent_rows} sent rows");
                 return Err(io::Error::other(text));
             }
             Ok(record)

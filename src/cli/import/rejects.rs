@@ -81,7 +81,7 @@ impl Rejects {
                 .open(path)?;
             let metadata = file.metadata()?;
             if !metadata.is_file() {
-                return Err(io::Error::other("it is no file"));
+                return Err(io::Error::other("it is not a file"));
             }
             Ok((file, metadata.len()))
         };

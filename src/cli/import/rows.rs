@@ -180,10 +180,10 @@ impl Batcher<'_> {
 
     fn write(&mut self, row: &Row<'_>) -> Result<(), String> {
         if row[MEMBER].as_deref().unwrap_or_default().is_empty() {
-            return Err("no member".to_owned());
+            return Err("has no member".to_owned());
         }
         if row[SCORE].is_none() {
-            return Err("no score".to_owned());
+            return Err("has no score".to_owned());
         }
         let start = self.body.len();
         let written = self.write_event(row);
@@ -194,7 +194,9 @@ impl Batcher<'_> {
                 self.batch.is_timed_by_arrival |= row[AT].is_none();
                 return Ok(());
             }
-            Ok(()) => format!("the event has {length} bytes, and {EVENT_BYTES_MAX} are allowed"),
+            Ok(()) => {
+                format!("the event has {length} bytes; at most {EVENT_BYTES_MAX} are allowed")
+            }
             Err(error) => error.to_string(),
         };
         self.body.truncate(start);
@@ -230,7 +232,7 @@ impl Batcher<'_> {
         if let Some(names) = self.ignored.take_new() {
             let columns = COLUMNS.join(", ");
             self.progress
-                .notice(&format!("ignored: {names} (events have {columns})"));
+                .notice(&format!("ignored: {names} (known fields: {columns})"));
         }
         let capacity = self.body.len();
         self.body.extend_from_slice(BODY_END);

@@ -57,9 +57,7 @@ impl Sender {
     pub(super) async fn board(&self) -> Result<BoardFacts, ClientError> {
         let request = || self.client.board_request(Method::GET, "/summary");
         let limits = self.client.limits.first_contact_max;
-        self.client
-            .ask(request, "the question for the board", limits)
-            .await
+        self.client.ask(request, "reading the board", limits).await
     }
 
     /// Whether any event may have been taken.
@@ -164,7 +162,7 @@ impl Sender {
                     }
                     if PASSING_PROBLEMS.contains(&name) {
                         return Err(Fault::Passing(Failure {
-                            text: format!("{} answers {name}", self.client.url()),
+                            text: format!("{} returned {name}", self.client.url()),
                             pause: None,
                             is_certain: false,
                         }));

@@ -149,18 +149,16 @@ impl Summary {
     /// Writes what generated ids ensure.
     fn fmt_generated(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_stream {
-            let text = "rows had no id and got a random one: another import counts them again";
+            let text =
+                "rows had no id and got a random one: importing them again counts them again";
             return f.write_str(text);
         }
         f.write_str(
-            "rows had no id and got one by their place in this file. If you change the file, all of them count \
-             again: import fixed rows alone. The same file ",
+            "rows had no id and got one from their place in this file. If you change the file, all of them count \
+             again, so import fixed rows alone. Importing this file again ",
         )?;
         match self.remembered_until {
-            Some(until) => write!(
-                f,
-                "counts nothing twice until {until}, and is refused after that"
-            ),
+            Some(until) => write!(f, "is safe until {until}; later it is refused"),
             None => f.write_str("is refused from now on"),
         }
     }
@@ -172,11 +170,11 @@ impl fmt::Display for Summary {
         let done = self.rows.saturating_sub(self.rows_before);
         write!(f, "{} rows", HumanCount(self.rows))?;
         if self.rows_before > 0 {
-            write!(f, ", {} of them now", HumanCount(done))?;
+            write!(f, ", {} of them in this run", HumanCount(done))?;
         }
         write!(f, " in {}", HumanDuration(self.elapsed))?;
         if let Some(rate) = rate(done, self.elapsed) {
-            write!(f, ", {} a second", HumanCount(rate))?;
+            write!(f, ", {} per second", HumanCount(rate))?;
         }
         let line = |f: &mut fmt::Formatter<'_>, name, count| {
             let count = HumanCount(count).to_string();
@@ -238,7 +236,7 @@ mod tests {
             "unreadable",
             "Row can't be read",
             40,
-            "no member",
+            "has no member",
         ));
         tally.add(&Tally {
             duplicate: 1,
@@ -257,7 +255,7 @@ mod tests {
         };
         assert_eq!(
             summary.to_string(),
-            "1,234,582 rows, 234,582 of them now in 10 seconds, 23,458 a second\n  \
+            "1,234,582 rows, 234,582 of them in this run in 10 seconds, 23,458 per second\n  \
              applied       1,234,567\n  \
              unchanged             0\n  \
              duplicate            10  (8 sent before by this import, counted once)\n  \
@@ -267,16 +265,16 @@ mod tests {
              line 3: long ago\n      \
              line 4: long ago\n    \
              unreadable (Row can't be read): 1\n      \
-             line 40: no member\n\
-             1,000 rows had no id and got one by their place in this file. If you change the file, all of them count \
-             again: import fixed rows alone. The same file counts nothing twice until 2026-11-21T12:00:00.000Z, \
-             and is refused after that"
+             line 40: has no member\n\
+             1,000 rows had no id and got one from their place in this file. If you change the file, all of them count \
+             again, so import fixed rows alone. Importing this file again is safe until 2026-11-21T12:00:00.000Z; later it is \
+             refused"
         );
         assert_eq!(summary.exit_status(), 2);
 
         for (is_stream, expected) in [
-            (false, "The same file is refused from now on"),
-            (true, "random one: another import counts them again"),
+            (false, "Importing this file again is refused from now on"),
+            (true, "random one: importing them again counts them again"),
         ] {
             (summary.is_stream, summary.remembered_until) = (is_stream, None);
             let text = summary.to_string();

@@ -503,7 +503,7 @@ not json
         [
             (4, "invalid type: integer `7`, expected a string"),
             (5, "the score \"1\" is not a number"),
-            (6, "no score"),
+            (6, "has no score"),
         ]
     );
     assert!(
@@ -578,7 +578,7 @@ async fn bad_rows_are_named_by_their_line_and_stop_nothing() {
             [
                 (4, "the score \"x\" is not a number"),
                 (6, "1 fields, and the header has 2"),
-                (7, "no member")
+                (7, "has no member")
             ],
             "{name}"
         );
@@ -622,7 +622,10 @@ async fn a_refused_request_is_sent_again_with_the_same_ids() {
         shown.contains("answers 503 A title: some detail; trying again for "),
         "{shown}"
     );
-    assert!(shown.contains("the service answers again"), "{shown}");
+    assert!(
+        shown.contains("the service can be reached again"),
+        "{shown}"
+    );
 }
 
 #[tokio::test]

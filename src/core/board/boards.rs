@@ -244,7 +244,7 @@ impl Engine {
             (Some(Ok(stored)), None) if stored.generation == board.generation => {
                 let id = &board.id;
                 let detail = format!(
-                    "shards of board {id} know that it was deleted, its definition has come back: delete it again"
+                    "shards of board {id} were deleted, but its definition is back: delete the board again"
                 );
                 Err(StoreError::Unexpected(detail).into())
             }

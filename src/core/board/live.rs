@@ -137,7 +137,7 @@ impl LiveBoard {
     pub(crate) fn section_noted(&self, unit: Unit, name: &str) -> Result<Section, StoreError> {
         let section = self.board.section_named(unit, name);
         section.ok_or_else(|| {
-            StoreError::Unexpected(format!("a period that is noted as {unit}: {name:?}"))
+            StoreError::Unexpected(format!("a noted period of {unit} can't be read: {name:?}"))
         })
     }
 

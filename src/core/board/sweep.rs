@@ -59,7 +59,7 @@ impl Job for Sweep {
         }
         lease.give_back("").await?;
         let (boards, keys) = (walk.deleted.len(), walk.unlinked);
-        tracing::info!(boards, keys, "what deleted boards had left was unlinked");
+        tracing::info!(boards, keys, "data of deleted boards was unlinked");
         Ok(Progress::Done)
     }
 }

@@ -87,7 +87,7 @@ impl Listing {
 impl LiveShard {
     /// Updates the hidden list of a standing. Returns how far it follows the hides.
     pub(crate) async fn follow_hides(&self, standing: Standing) -> Result<Followed, StoreError> {
-        let fault = || StoreError::Unexpected("a hidden list without its answer".into());
+        let fault = || StoreError::Unexpected("there is no result for a hidden list".into());
         self.listing.submit(standing).await.ok_or_else(fault)?
     }
 }
@@ -97,9 +97,7 @@ impl Engine {
     pub(crate) async fn widen(&self, shard: &Shard, standing: &Standing) -> Result<(), Error> {
         let left = || {
             let id = &shard.id;
-            format!(
-                "so many members of board {id} are hidden that its list is still being made longer"
-            )
+            format!("board {id} has many hidden members, and its list is still being extended")
         };
         let step = async || {
             let is_wide = self.widen_more(shard, standing).await?;

@@ -190,7 +190,7 @@ impl Line {
             }
             let turn = Arc::clone(&self.turn).acquire_owned().await;
             let never =
-                |_| Error::from(Problem::internal("the turns of past standings have ended"));
+                |_| Error::from(Problem::internal("the queue for past standings has ended"));
             Ok([own_turn.map_err(never)?, turn.map_err(never)?])
         };
         let [own_turn, turn] = timeout(wait_max, turns)

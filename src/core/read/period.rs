@@ -163,7 +163,7 @@ impl Target {
                 let running = calendar.containing(window.unit(), now);
                 // Otherwise such a standing would be stored for every key in a request.
                 if period.start_ms > running.end_ms {
-                    let detail = "a rolling window, or one with initial scores, can't end later than with the next period";
+                    let detail = "a rolling window, or one with initial scores, can be read up to the next period at most";
                     return Err(Problem::invalid_parameter("key", detail).into());
                 }
                 stretch(board, period, derived.periods)

@@ -270,7 +270,7 @@ impl<'a> Reader<'a> {
         } else {
             query
         });
-        let fault = || StoreError::Unexpected("a read without its answer".into());
+        let fault = || StoreError::Unexpected("there is no result for a read".into());
         let Dated { value: seen, as_of } = match self.visibility {
             Visibility::Visible => {
                 let freshness = *self.freshness.lock();
@@ -368,7 +368,7 @@ impl<'a> Reader<'a> {
         let (store, queries) = (&self.engine.store, &[query]);
         let read = standings::read(store, &shard.shard, queries, visibility, Freshness::Current);
         let Dated { mut value, as_of } = read.await?;
-        let fault = || StoreError::Unexpected("a read without its answer".into());
+        let fault = || StoreError::Unexpected("there is no result for a read".into());
         let value = value.pop().ok_or_else(fault)?;
         Ok(Dated { value, as_of })
     }
@@ -381,7 +381,7 @@ impl LiveShard {
         freshness: Freshness,
     ) -> Result<(Changed, Option<Timestamp>), StoreError> {
         let reading = self.reading(freshness, Size::Small);
-        let fault = || StoreError::Unexpected("a read without its answer".into());
+        let fault = || StoreError::Unexpected("there is no result for a read".into());
         let answer = reading.submit(Arc::new(Query::Changed([None; 2]))).await;
         let seen = answer.ok_or_else(fault)??.value;
         Ok((seen.changed, seen.barrier))

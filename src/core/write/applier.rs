@@ -155,7 +155,7 @@ pub(crate) fn share_out<T: Clone>(reply: Reply<Vec<T>>, lengths: &[usize]) -> Ve
 
 /// The answers to `count` events. A reply of `None` means that the call failed by a fault of this program.
 pub(crate) fn one_each<T: Clone>(reply: Option<Reply<Vec<T>>>, count: usize) -> Vec<Reply<T>> {
-    let fault = || StoreError::Unexpected("events without their results".into());
+    let fault = || StoreError::Unexpected("there are no results for events".into());
     match reply.ok_or_else(fault).flatten() {
         Ok(answers) => {
             assert_eq!(answers.len(), count, "each event has an answer");

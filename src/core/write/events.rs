@@ -68,7 +68,10 @@ impl Incoming {
     /// The event, with its score parsed for its board.
     pub(crate) fn event(&self, board: &Board) -> Result<Event, Error> {
         if self.data.is_some() && !board.definition.entry_data {
-            let detail = format!("board {} keeps no data of entries (`entry_data`)", board.id);
+            let detail = format!(
+                "board {} does not store data of entries; set its `entry_data` to true, or leave out `data`",
+                board.id
+            );
             return Err(Problem::invalid_field("/data", detail).into());
         }
         let score = Score::parse(&self.score, board.definition.decimals);

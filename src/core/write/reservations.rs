@@ -353,10 +353,11 @@ where
     match tokio::spawn(steps(attempt.clone(), reservations)).await {
         Ok(reservations) => reservations.into_iter().map(|one| one.submission).collect(),
         Err(error) => {
-            tracing::error!(%error, "events have no results: the steps of their reservations broke off");
+            tracing::error!(%error, "events have no results: the steps of their reservations failed");
             let lost = indexes.into_iter().map(|index| {
                 let mut lost = Submission::new(&request, index);
-                lost.state = StoreError::Unexpected("an event without its result".into()).into();
+                lost.state =
+                    StoreError::Unexpected("there is no result for an event".into()).into();
                 lost
             });
             lost.collect()
@@ -507,7 +508,7 @@ async fn settle(live: &LiveBoard, reservations: &[Reservation]) {
     });
     for settled in join_all(jobs).await {
         if let Some(Err(error)) = settled {
-            tracing::warn!(%error, "reservations are left to be settled later");
+            tracing::warn!(%error, "reservations will be settled later");
         }
     }
 }

@@ -137,6 +137,6 @@ pub(crate) async fn submit<J, A>(step: &Step<J, A>, job: J) -> Reply<A>
 where
     Calls<J, A>: Work<Job = J, Answer = Reply<A>>,
 {
-    let fault = || StoreError::Unexpected("a step of seating without its answer".into());
+    let fault = || StoreError::Unexpected("there is no result for a step of seating".into());
     step.submit(job).await.ok_or_else(fault).flatten()
 }

@@ -318,7 +318,7 @@ impl Engine {
         keys.dedup();
         let periods = keys.iter().map(|key| board.calendar.parse_key(unit, key));
         let seated = periods.collect::<Result<_, _>>().map_err(|error| {
-            StoreError::Unexpected(format!("a period in which members were seated: {error}"))
+            StoreError::Unexpected(format!("a period with seats can't be read: {error}"))
         })?;
         Ok(KnownPeriods {
             since,
@@ -359,7 +359,7 @@ fn unknown_tier(league: &League) -> Error {
     let names = league.tiers.iter().map(|tier| tier.name.as_str());
     let names: Vec<&str> = names.collect();
     let detail = format!(
-        "in the next period the league has the tiers {}",
+        "is not a tier of the next period; its tiers are {}",
         names.join(", ")
     );
     Problem::invalid_field("/tier", detail).into()

@@ -39,7 +39,9 @@ impl Whom {
             return Ok(Self::Erased(name.to_owned()));
         }
         let member = MemberId::parse(stored);
-        let fault = |error| StoreError::Unexpected(format!("a standing order: {error}"));
+        let fault = |error| {
+            StoreError::Unexpected(format!("a stored standing order can't be read: {error}"))
+        };
         member.map(Self::Member).map_err(fault)
     }
 }
@@ -139,7 +141,7 @@ pub(crate) fn parse(name: &str, stored: &str) -> Result<Order, StoreError> {
     let parts = stored.split_once(' ');
     let parts = parts.and_then(|(task, hide)| Some((task.parse().ok()?, hide)));
     let (task, hide) = parts.ok_or_else(|| {
-        StoreError::Unexpected("a standing order that is stored: it has no number".to_owned())
+        StoreError::Unexpected("a stored standing order has no number".to_owned())
     })?;
     let hide = read_json("a standing order", hide)?;
     let whom = Whom::parse(name)?;

@@ -96,7 +96,7 @@ async fn step(engine: &Engine) -> Result<Progress, Error> {
             Ok(task) => return step_task(engine, &stored, task).await,
             // A newer release wrote it, and will carry it out.
             Err(error) => throttle::say(&format!("task {number}"), |more| {
-                tracing::warn!(number, %error, more, "a job for all boards is left out");
+                tracing::warn!(number, %error, more, "a job for all boards failed; it will be tried again");
             }),
         }
     }
@@ -109,7 +109,7 @@ async fn step_task(
     mut task: Task,
 ) -> Result<Progress, Error> {
     let left = task.left.clone();
-    let fault = || StoreError::Unexpected("an open task with nothing left to do".into());
+    let fault = || StoreError::Unexpected("an open job has nothing left to do".into());
     let Left { action, after } = left.ok_or_else(fault)?;
     let number = stored.number;
     let boards = if is_overtaken(engine, number, &action).await? {
@@ -178,7 +178,7 @@ pub fn failure(board: &BoardId, acted: Result<(), Error>) -> Result<Option<Faile
         error if error.is_fault() => Failure::Fault,
         _ => return Err(error),
     };
-    tracing::error!(%board, %error, "a task for all boards has failed at one board");
+    tracing::error!(%board, %error, "a job for all boards failed for one board");
     Ok(Some(Failed {
         board: board.clone(),
         failure,

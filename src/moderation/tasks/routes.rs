@@ -137,7 +137,7 @@ pub async fn get(State(app): Shared, Path(id): Path<String>) -> Answer<TaskBody>
     responses((status = 200, description = "The jobs", body = JobList))
 )]
 pub async fn list(State(app): Shared, Query(params): Query<JobListParams>) -> Answer<JobList> {
-    let number = |text: &str| text.parse::<u64>().map_err(|_| "is no id of a job");
+    let number = |text: &str| text.parse::<u64>().map_err(|_| "is not a job id");
     let (after, limit) = params.part(number)?;
     let status = params.status.unwrap_or(TaskStatus::Running);
     let found = moderation::work::list_tasks(&app.engine, status, after, limit).await?;

@@ -82,7 +82,9 @@ pub async fn close_period(
     if !board.closes(end) {
         let detail = match board.finalize_since {
             None => format!("board {id} has no `finalize`"),
-            Some(since) => format!("the period had ended when `finalize` was set, at {since}"),
+            Some(since) => {
+                format!("the period had already ended when `finalize` was set, at {since}")
+            }
         };
         return Err(Problem::new(NOT_FINALIZED, detail).into());
     }

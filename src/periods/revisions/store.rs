@@ -167,7 +167,10 @@ pub async fn journal(
             Ok(JournalLine {
                 tag: shard.tag().to_owned(),
                 number,
-                member: require(MemberId::parse(&member).ok(), "a journal names members")?,
+                member: require(
+                    MemberId::parse(&member).ok(),
+                    "a journal has an invalid member",
+                )?,
             })
         });
     Ok(JournalPart {
@@ -219,7 +222,7 @@ pub async fn lines_to_revise(
                 member: MemberId::parse(member).ok()?,
             })
         });
-        require(line, "a line that was noted has its tag and its member")
+        require(line, "a noted line lacks its tag or its member")
     });
     lines.collect()
 }

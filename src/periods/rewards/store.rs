@@ -268,7 +268,7 @@ pub async fn changes(
     let changes = read.await?.into_iter();
     changes
         .map(|(place, change): (RewardPlace, _)| {
-            let rule = require(place.rule(), "a change names its rule")?;
+            let rule = require(place.rule(), "a change does not name its rule")?;
             Ok((rule, place.member().to_owned(), change))
         })
         .collect()

@@ -355,7 +355,7 @@ impl<'a> Walk<'a> {
     /// The index of the shard that stores a member's rewards.
     fn shard_of(&self, member: &str) -> Result<usize, StoreError> {
         let member = MemberId::stored(member)
-            .map_err(|error| StoreError::Unexpected(format!("a member that wins: {error}")))?;
+            .map_err(|error| StoreError::Unexpected(format!("a winner can't be read: {error}")))?;
         Ok(self.live.index_of(*self.section, &member))
     }
 }

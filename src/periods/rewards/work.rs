@@ -261,9 +261,7 @@ fn place_of(rules: &[Rule], cursor: &str) -> Result<RewardPlace, Error> {
         let index = rules.iter().position(|own| own.id.as_str() == rule)?;
         Some(RewardPlace::of_reward(index, rank.parse().ok()?, member))
     });
-    place.ok_or_else(|| {
-        Problem::invalid_parameter("after", "is not what an answer has as `next`").into()
-    })
+    place.ok_or_else(|| Problem::invalid_parameter("after", "is not a `next` of this list").into())
 }
 
 /// The claimant of a reward, and the time of the claim.

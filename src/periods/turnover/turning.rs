@@ -297,7 +297,7 @@ async fn turn_at_home(
         let seen = found.unwrap_or_else(|error| {
             // Only this member is stuck, until a release runs that can read its player.
             throttle::say(&format!("players of {}", live.board.id), |more| {
-                tracing::error!(board = %live.board.id, %error, more, "a player of a league can't be read");
+                tracing::error!(board = %live.board.id, %error, more, "a stored player of a league can't be read");
             });
             None
         });

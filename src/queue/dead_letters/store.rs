@@ -124,7 +124,7 @@ impl FromStr for LetterId {
         let id: Option<Self> = read();
         // Only the canonical form is valid: a number can be written in more than one way.
         id.filter(|id| id.to_string() == text)
-            .ok_or("is no id of a dead letter")
+            .ok_or("is not the id of a dead letter")
     }
 }
 

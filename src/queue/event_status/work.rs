@@ -266,7 +266,7 @@ async fn has_erased(
 fn refusal(json: &str) -> Result<EventStatus, Error> {
     let read = serde_json::from_str::<Refusal>(json);
     let refusal = read.map_err(|error| {
-        let message = format!("a refusal that can't be read: {error}");
+        let message = format!("a stored refusal can't be read: {error}");
         StoreError::Unexpected(message)
     })?;
     Ok(EventStatus::Rejected {

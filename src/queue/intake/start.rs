@@ -35,7 +35,7 @@ impl Start {
     pub(super) fn within(&self, log: Extent) -> Result<(i64, i64), Error> {
         if let Some(taken) = self.taken_max.filter(|taken| *taken > log.end) {
             return Err(Error::Log(format!(
-                "{} ends at offset {}, but records up to {taken} were taken: the topic was deleted and created again, or another one has this name",
+                "{} ends at offset {}, but records up to {taken} were already read: the topic was deleted and created again, or this is another topic with the same name",
                 self.partition, log.end
             )));
         }
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(within(Some(5), Some(7), 6, 9), Ok((6, 1)));
         assert_eq!(within(Some(5), Some(7), 9, 9), Ok((9, 4)));
         let other = within(Some(5), Some(10), 3, 9).unwrap_err();
-        let told = "votes/0 ends at offset 9, but records up to 10 were taken";
+        let told = "votes/0 ends at offset 9, but records up to 10 were already read";
         assert!(other.contains(told), "{other}");
     }
 }

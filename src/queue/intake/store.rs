@@ -151,7 +151,8 @@ pub async fn all_known_offsets(
         } else if field != ENDS {
             let own = std::str::from_utf8(&value).ok();
             let own = own.and_then(|text| text.parse().ok());
-            let unexpected = || StoreError::Unexpected(format!("{value:?} as an offset"));
+            let unexpected =
+                || StoreError::Unexpected(format!("an offset can't be read: {value:?}"));
             known.entry(field).or_default().own = Some(own.ok_or_else(unexpected)?);
         }
     }
@@ -214,8 +215,9 @@ pub async fn hold_queues(store: &Store, board: &Arc<Board>) -> Result<(), StoreE
 /// The index of the shard of a former sharding that each event was in.
 fn former_places(sharding: &str, events: &[(i64, QueuedEvent)]) -> Result<Vec<usize>, StoreError> {
     let parsed: Result<Sharding, _> = sharding.parse();
-    let sharding = parsed
-        .map_err(|error| StoreError::Unexpected(format!("{sharding:?} as a sharding: {error}")))?;
+    let sharding = parsed.map_err(|error| {
+        StoreError::Unexpected(format!("a sharding can't be read: {sharding:?}: {error}"))
+    })?;
     let places = events.iter();
     let places = places.map(|(_, event)| sharding.index_of(&event.member));
     Ok(places.collect())

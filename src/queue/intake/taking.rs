@@ -128,7 +128,10 @@ impl Intake {
     ///
     /// If the last call has not ended with [`Taking::Done`], or offsets do not ascend from the position.
     pub async fn take(&mut self, events: Vec<LogEvent>, upto: i64) -> Taking {
-        assert_eq!(self.upto, self.position, "the last records were taken");
+        assert_eq!(
+            self.upto, self.position,
+            "the last records were already read"
+        );
         let offsets = events.iter().map(|event| event.offset);
         let ends = [self.position - 1].into_iter().chain(offsets).chain([upto]);
         assert!(ends.is_sorted_by(|a, b| a < b), "offsets ascend");

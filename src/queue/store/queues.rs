@@ -95,7 +95,9 @@ impl FromStr for QueueName {
                 generation: generation.parse().ok()?,
             })
         };
-        parts().ok_or_else(|| StoreError::Unexpected(format!("{text:?} as the name of a queue")))
+        parts().ok_or_else(|| {
+            StoreError::Unexpected(format!("the name of a queue can't be read: {text:?}"))
+        })
     }
 }
 
@@ -431,7 +433,7 @@ fn answers(
     let mut answers: Vec<Put> = queued.map(Put::Queued).collect();
     for (place, told) in told {
         let index = place.wrapping_sub(1);
-        let event = require(events.get(index), "what is told is told of an event")?;
+        let event = require(events.get(index), "a reported result belongs to no event")?;
         answers[index] = match told {
             Told::BeforeBarrier => Put::BeforeBarrier,
             Told::NoRoom => Put::NoRoom,

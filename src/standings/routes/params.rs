@@ -149,7 +149,7 @@ impl Named<'_> {
     /// The minimum revision that the standing must have.
     pub(crate) fn min_revision(self) -> Result<Option<Edition>, Problem> {
         let parsed = self.min_revision.map(str::parse).transpose();
-        parsed.map_err(|()| invalid("min_revision", "is no revision"))
+        parsed.map_err(|()| invalid("min_revision", "is not a revision"))
     }
 }
 

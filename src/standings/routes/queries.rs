@@ -240,7 +240,7 @@ pub async fn query(
     let entries: usize = queries.iter().map(QueryBody::entries).sum();
     if entries > QUERY_ENTRIES_MAX {
         let detail = format!(
-            "the queries of a request ask for {QUERY_ENTRIES_MAX} entries at the most, all together, not {entries}"
+            "all queries together may ask for at most {QUERY_ENTRIES_MAX} entries, not {entries}"
         );
         return Err(Problem::invalid_field("/queries", detail));
     }

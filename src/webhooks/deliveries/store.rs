@@ -62,11 +62,13 @@ impl FromStr for DeliveryMark {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut parts = text.splitn(3, '.');
-        let mut part = || parts.next().ok_or("is no place in this list");
+        let mut part = || parts.next().ok_or("is not a `next` of this list");
         let status = DeliveryStatus::named(part()?);
         Ok(Self {
-            status: status.ok_or("is no place in this list")?,
-            at_ms: part()?.parse().map_err(|_| "is no place in this list")?,
+            status: status.ok_or("is not a `next` of this list")?,
+            at_ms: part()?
+                .parse()
+                .map_err(|_| "is not a `next` of this list")?,
             id: MessageId::named(part()?),
         })
     }

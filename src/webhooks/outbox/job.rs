@@ -66,7 +66,7 @@ fn readable(webhooks: &StoredWebhooks) -> impl Iterator<Item = (&WebhookName, We
         let read = stored.read();
         if let Err(error) = &read {
             throttle::say(&format!("webhook {name}"), |more| {
-                tracing::error!(%name, %error, more, "a webhook is left out");
+                tracing::error!(%name, %error, more, "messages of a webhook failed; they will be tried again");
             });
         }
         Some((name, read.ok()?))

@@ -598,7 +598,7 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing() {
     );
     assert_eq!(
         changes[1]["effect"],
-        "last-7-days begins with what its periods hold. week counts events from now on."
+        "last-7-days begins with the events of its periods. week counts events from now on."
     );
     let dropped = json!({"windows": ["all"]});
     let preview = client
@@ -607,7 +607,7 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing() {
         .expect(200);
     assert_eq!(
         preview["preview"]["changes"][0]["effect"],
-        "day can't be read any more."
+        "day can no longer be read."
     );
     let after = client.get("/v1/boards/b").await;
     assert_eq!(after.json, before.json);

@@ -113,7 +113,7 @@ async fn what_is_too_long_for_an_address_is_refused_and_no_fault() {
         format!("/console/boards/votes/standings/{signs}"),
     ] {
         let text = browser.get(&page).await.expect(414);
-        assert!(text.contains("longer than any name"), "{text}");
+        assert!(text.contains("the values are too long"), "{text}");
     }
     let embedded = format!("{}/embed/public/{signs}", world.client().base);
     let embedded = world.client().http.get(embedded).send().await.unwrap();

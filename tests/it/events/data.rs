@@ -352,8 +352,8 @@ async fn what_is_no_data_is_refused_and_changes_nothing() {
     for (data, detail) in [
         ("[1]", "must be a JSON object"),
         ("\"{}\"", "must be a JSON object"),
-        (r#"{"a": 1, "a": 2}"#, "comes twice"),
-        (r#"{"a": 9007199254740993}"#, "send it as a text"),
+        (r#"{"a": 1, "a": 2}"#, "an object has the name \"a\" twice"),
+        (r#"{"a": 9007199254740993}"#, "send it as a string"),
         (r#"{"a": 1e400}"#, "out of range"),
         (&long, "has 513 bytes in its canonical form"),
         (&deep, "recursion limit"),
@@ -379,7 +379,7 @@ async fn what_is_no_data_is_refused_and_changes_nothing() {
     .await;
     for (index, detail) in [
         (0, "must be a JSON object"),
-        (1, "keeps no data of entries"),
+        (1, "does not store data of entries"),
     ] {
         let problem = &results[index]["problem"];
         assert_eq!(problem["code"], "validation-failed", "{problem}");

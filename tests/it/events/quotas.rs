@@ -171,7 +171,7 @@ async fn points_can_be_counted_and_channels_have_allowances_on_top(shards: u16) 
     taken(vote(client, json!({"score": 2.5})).await);
     taken(vote(client, json!({"score": -2})).await);
     let little = vote(client, json!({"score": 0.6})).await;
-    let detail = "quota points of board votes has too little left: 4.5 of 5 points are used in the day, and the event has 0.6; it is free at 2026-11-21T18:30:00.000Z";
+    let detail = "quota points of board votes has too little left: the event has 0.6, and 4.5 of 5 points are used in the day; it frees up at 2026-11-21T18:30:00.000Z";
     assert_eq!(little.json["detail"], detail);
     refused(little, "points");
     taken(vote(client, json!({"score": 0.5, "channel": "partner-a"})).await);

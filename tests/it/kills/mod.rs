@@ -438,7 +438,9 @@ impl Siege {
     }
 
     fn count_mended(&mut self, log: &str) {
-        self.mended += log.matches("cut off the last write").count();
+        self.mended += log
+            .matches("removed the last write of the embedded Redis server")
+            .count();
     }
 
     /// Takes note of answers; returns some of the events that were acknowledged, to be sent again.

@@ -262,7 +262,7 @@ async fn bury(world: &World) -> String {
         "reason",
         "failed",
         "detail",
-        "an event without its result",
+        "there is no result for an event",
         "entry",
         "1-0",
         "id",
@@ -389,7 +389,7 @@ async fn the_page_is_served_from_the_binary_alone() {
     assert!(start.text.contains("/openapi.json"), "{}", start.text);
     let keeps_key = start.text.contains("\"persistAuthorization\": true");
     assert!(keeps_key, "{}", start.text);
-    let title = "<title>standings: HTTP interface</title>";
+    let title = "<title>standings: API</title>";
     assert!(page.text.contains(title), "{}", page.text);
     assert_eq!(
         client.get("/openapi.json").await.expect(200)["info"]["title"],

@@ -363,7 +363,7 @@ fn closings_of(
     terms: Option<String>,
 ) -> Result<Closings, StoreError> {
     let instant = |ms: Option<i64>| ms.map(Timestamp::from_ms_clamped);
-    let terms = terms.map(|terms| read_json("what closings have pinned", &terms));
+    let terms = terms.map(|terms| read_json("the terms of closings", &terms));
     Ok(Closings {
         until: instant(until),
         results_until: instant(results_until),

@@ -103,8 +103,9 @@ pub(crate) fn board_of(id: &BoardId, stored: Stored) -> Board {
 
 /// Reads a board from the field `definition` of its key.
 pub(crate) fn read_definition(id: &BoardId, json: &str) -> Result<Board, StoreError> {
-    let stored: Stored = serde_json::from_str(json)
-        .map_err(|error| StoreError::Unexpected(format!("the definition of {id}: {error}")))?;
+    let stored: Stored = serde_json::from_str(json).map_err(|error| {
+        StoreError::Unexpected(format!("the definition of {id} can't be read: {error}"))
+    })?;
     if stored.data_format != DATA_FORMAT {
         let detail = other_format(&format!("board {id}"), stored.data_format);
         return Err(StoreError::Unexpected(detail));
@@ -123,8 +124,9 @@ pub(crate) fn salvage(
     let numbers = version.split_once('-');
     let numbers = numbers
         .and_then(|(generation, revision)| generation.parse().ok().zip(revision.parse().ok()));
-    let (generation, revision) = numbers
-        .ok_or_else(|| StoreError::Unexpected(format!("the version of {id}: {version:?}")))?;
+    let (generation, revision) = numbers.ok_or_else(|| {
+        StoreError::Unexpected(format!("the version of {id} can't be read: {version:?}"))
+    })?;
     let stored: Value = serde_json::from_str(json).unwrap_or_default();
     let epochs = Option::<BTreeMap<Window, u64>>::deserialize(&stored["epochs"]);
     let placement = Placement::deserialize(&stored["placement"]).ok();

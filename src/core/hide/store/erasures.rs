@@ -308,7 +308,7 @@ pub async fn forget(
             ForgetReply::More => Forgotten::Some { is_left: true },
             ForgetReply::Done => Forgotten::Some { is_left: false },
             ForgetReply::Places(Tail(Flat(wanted))) => {
-                let barrier = require(barrier, "lines stay behind a barrier")?;
+                let barrier = require(barrier, "lines remain, but there is no barrier")?;
                 Forgotten::Places(barrier, wanted)
             }
             // A barrier rises when periods are closed.
@@ -330,7 +330,7 @@ pub async fn add_places(
 ) -> Result<(), StoreError> {
     let there = wanted.iter().map(|WantedPlace { zset, .. }| {
         let there = keys::moved(zset, own, other);
-        require(there, "a standing lies in its shard")
+        require(there, "a standing is not in its shard")
     });
     let entries = wanted.iter().map(|wanted| (wanted.score, wanted.time));
     let ties = store
@@ -364,7 +364,7 @@ pub async fn last(
     let erased = call_erasures(store, shard, Some(vec![member.as_str()]));
     let Done::Ok(([number], [instant])) = erased.read::<Done<([u64; 1], [u64; 1])>>().await?;
     let at = TieKey::from_number(instant).instant(Ties::First);
-    let at = require(at, "an erasure has an instant")?;
+    let at = require(at, "an erasure has no instant")?;
     Ok((number > 0).then_some(Erasure { number, at }))
 }
 

@@ -30,7 +30,7 @@ impl Voters {
 pub async fn count(store: &Store, shard: &Shard, periods: &[Period]) -> Result<u64, StoreError> {
     let keys = periods.iter().map(|period| keys::voters(shard, period));
     let counts = count_groups(store, shard, &[keys.collect()]).await?;
-    require(counts.first().copied(), "a group has a count")
+    require(counts.first().copied(), "a group has no count")
 }
 
 /// Estimates them over all shards of a board: as one shard would, since the union of HyperLogLogs is exact.

@@ -235,13 +235,13 @@ pub fn apply<'a>(
             answers.push(decode::answer(shard, &event.plan, reply.next()?)?);
         }
         let changed = Changed::from_stored(&reply.text()?);
-        let changed = require(changed, "a head says how often it has changed")?;
+        let changed = require(changed, "a head lacks the number of its changes")?;
         for answer in &mut answers {
             if let Answer::Taken { changed: known, .. } | Answer::Duplicate(_, known) = answer {
                 *known = Some(changed);
             }
         }
         let answers = reply.is_empty().then_some(answers);
-        require(answers, "there are as many results as events")
+        require(answers, "there is not one result for each event")
     }
 }

@@ -75,7 +75,7 @@ pub async fn set(
             }
         }
         Reply::OutOfRange(place) => {
-            Initialized::OutOfRange(require(place.checked_sub(1), "an index counts from 1")?)
+            Initialized::OutOfRange(require(place.checked_sub(1), "an index is 0")?)
         }
         Reply::Erasing => Initialized::Erasing,
     })

@@ -45,7 +45,7 @@ impl StoredPlayer {
             return Ok(None);
         }
         let unreadable =
-            |error| StoreError::Unexpected(format!("a player that is stored: {error}"));
+            |error| StoreError::Unexpected(format!("a stored player can't be read: {error}"));
         let json = String::from_utf8(json.into()).map_err(unreadable)?;
         let player = read_json("a player", &json)?;
         Ok(Some(Self { json, player }))

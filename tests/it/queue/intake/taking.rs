@@ -376,7 +376,7 @@ async fn another_log_is_refused_and_one_whose_beginning_is_gone_is_taken_from_wh
     site.log.clear(0);
     let start = start::find(&engine, &partition(0)).await.unwrap();
     let other = Intake::new(engine, start, site.log.extent(0)).unwrap_err();
-    let told = format!("votes/0 ends at offset 0, but records up to {end} were taken");
+    let told = format!("votes/0 ends at offset 0, but records up to {end} were already read");
     assert!(other.to_string().contains(&told), "{other}");
 }
 

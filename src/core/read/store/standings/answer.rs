@@ -108,7 +108,7 @@ pub(super) fn read_all(
         .map(|(query, _)| answer(board, query, &mut reply.list()?));
     let answers = answers.collect::<Result<Vec<_>, StoreError>>()?;
     let changed = Changed::from_stored(&reply.text()?);
-    let changed = require(changed, "a head says how often it has changed")?;
+    let changed = require(changed, "a head lacks the number of its changes")?;
     let digits = reply.text()?;
     let has_entries = |index: usize| {
         let digit = digits.as_bytes().get(index.wrapping_sub(1));
@@ -136,13 +136,13 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
         let [own, before] = query.standings();
         let is_of_before = reply.integer()? == 1;
         let standing = if is_of_before { before } else { own };
-        let standing = require(standing, "a query has the standing that it needs")?;
+        let standing = require(standing, "a query lacks its standing")?;
         if total == queries::SHORT {
             return Ok(Answer::Short(standing));
         }
         return Ok(Answer::Unlisted(standing));
     }
-    let total = require(u64::try_from(total).ok(), "a total is not negative")?;
+    let total = require(u64::try_from(total).ok(), "a total is negative")?;
     Ok(match query {
         Query::Page {
             standing,
@@ -205,15 +205,18 @@ fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
         let stored = data.text()?;
         if !stored.is_empty() {
             let read = EntryData::from_stored(&stored);
-            *place = Some(require(read, "the data of an entry is a JSON object")?);
+            *place = Some(require(read, "the data of an entry is not a JSON object")?);
         }
     }
-    require(data.is_empty().then_some(()), "each entry has its data")
+    require(
+        data.is_empty().then_some(()),
+        "there is not one data object for each entry",
+    )
 }
 
 /// Mutable access to an answer that is not shared yet.
 fn own<T>(answer: &mut Arc<T>) -> Result<&mut T, StoreError> {
-    require(Arc::get_mut(answer), "an answer is not shared yet")
+    require(Arc::get_mut(answer), "an answer is already shared")
 }
 
 fn spread(total: u64, reply: &mut Reply) -> Result<Spread, StoreError> {
@@ -308,7 +311,7 @@ fn neighbourhood(
     };
     if index >= entries.len() {
         return Err(StoreError::Unexpected(
-            "a member outside its neighbourhood".into(),
+            "a member is missing from its own neighbours".into(),
         ));
     }
     Ok(Neighbourhood {

@@ -33,7 +33,7 @@ pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer
         results::REUSED => Answer::Rejected(Rejection::IdReused),
         results::REFUSED => Answer::Rejected(require(
             plan.rejection,
-            "what is refused as the caller said has a reason",
+            "an event is refused as in its plan, which has no reason",
         )?),
         results::OUT_OF_RANGE => Answer::Rejected(Rejection::OutOfRange(window(&mut reply)?)),
         results::NO_HISTORY => Answer::NeedsHistory,
@@ -58,7 +58,7 @@ pub(super) fn answer(board: &Board, plan: &Plan, result: Value) -> Result<Answer
         }
         other => return unknown_code(&other.to_string()),
     };
-    require(reply.is_empty().then_some(answer), "a result ends")
+    require(reply.is_empty().then_some(answer), "a result is too long")
 }
 
 fn taken(outcome: Outcome, remaining: Vec<i64>) -> Answer {
@@ -71,12 +71,15 @@ fn taken(outcome: Outcome, remaining: Vec<i64>) -> Answer {
 
 fn instant(reply: &mut Reply) -> Result<Timestamp, StoreError> {
     let key = TieKey::from_number(reply.count()?);
-    require(key.instant(Ties::First), "a tie key has an instant")
+    require(key.instant(Ties::First), "a tie key has no instant")
 }
 
 fn window(reply: &mut Reply) -> Result<Window, StoreError> {
     let code = u16::try_from(reply.integer()?).ok();
-    require(code.and_then(Window::from_code), "a window has a code")
+    require(
+        code.and_then(Window::from_code),
+        "a window has an unknown code",
+    )
 }
 
 /// What recall.lua returns for an event that it knows.
@@ -109,12 +112,15 @@ impl<'a> Parts<'a> {
         let at = TieKey::from_number(record.unsigned(TIE_KEY_BYTES)?);
         let at = require(
             at.instant(board.definition.ties),
-            "a tie key has an instant",
+            "a tie key has no instant",
         )?;
         let set = record.unsigned(1)?;
         let has = |flag: u8| set & u64::from(flag) != 0;
         let detail = i64::try_from(set % u64::from(flags::DETAIL_COUNT)).ok();
-        let detail = require(detail.and_then(Detail::from_code), "a record has a detail")?;
+        let detail = require(
+            detail.and_then(Detail::from_code),
+            "a record has an unknown detail",
+        )?;
         let mut reports = record;
         if has(flags::WITH_TOKEN) {
             reports = reports.split_before(TOKEN_BYTES)?.0;
@@ -150,9 +156,9 @@ fn remembered(board: &Board, plan: &Plan, record: &[u8]) -> Result<Remembered, S
     debug_assert_eq!(
         parts.fingerprint,
         plan.event.fingerprint(),
-        "a record is that of its event"
+        "the record is of another event"
     );
-    let amount = require(plan.amounts.first().copied(), "an event has an amount")?;
+    let amount = require(plan.amounts.first().copied(), "an event has no amount")?;
     let outcome = Outcome {
         status: parts.status,
         at: parts.at,
@@ -187,7 +193,10 @@ fn changes(board: &Board, amount: Score, parts: &Parts) -> Result<Vec<Change>, S
     let bytes = report_bytes + if has_ranks { 2 * RANK_BYTES } else { 0 };
     let count = record.0.len() / bytes;
     let is_whole = count * bytes == record.0.len();
-    require(is_whole.then_some(()), "the reports of a record are whole")?;
+    require(
+        is_whole.then_some(()),
+        "the last report of a record is incomplete",
+    )?;
     let (mut reports, mut ranks) = record.split_at(count * report_bytes)?;
     let amount = stored_score(board, amount);
     let mut changes = Vec::with_capacity(count);
@@ -202,7 +211,7 @@ fn changes(board: &Board, amount: Score, parts: &Parts) -> Result<Vec<Change>, S
         let window = Window::from_code(code % flags::LISTED_BEFORE);
         let was_listed = code >= flags::LISTED_BEFORE;
         changes.push(Change {
-            window: require(window, "a window has a code")?,
+            window: require(window, "a window has an unknown code")?,
             score: shown_score(board, score),
             previous_score: was_listed.then(|| shown_score(board, before)),
             ranks: has_ranks.then(|| ranks.ranks()).transpose()?,
@@ -223,23 +232,23 @@ struct Record<'a>(&'a [u8]);
 impl<'a> Record<'a> {
     fn split_at(self, length: usize) -> Result<(Self, Self), StoreError> {
         let parts = self.0.split_at_checked(length);
-        let (front, back): (&'a [u8], &'a [u8]) = require(parts, "a record is long enough")?;
+        let (front, back): (&'a [u8], &'a [u8]) = require(parts, "the record is too short")?;
         Ok((Self(front), Self(back)))
     }
 
     /// All but the last `bytes` bytes, and these.
     fn split_before(self, bytes: usize) -> Result<(Self, Self), StoreError> {
         let length = self.0.len().checked_sub(bytes);
-        self.split_at(require(length, "a record is long enough")?)
+        self.split_at(require(length, "the record is too short")?)
     }
 
     fn unsigned(&mut self, width: usize) -> Result<u64, StoreError> {
-        require(self.0.try_get_uint(width).ok(), "a record is long enough")
+        require(self.0.try_get_uint(width).ok(), "the record is too short")
     }
 
     fn code(&mut self) -> Result<u16, StoreError> {
         let code = u16::try_from(self.unsigned(CODE_BYTES)?).ok();
-        require(code, "a code has two bytes")
+        require(code, "a code does not have two bytes")
     }
 
     /// A number with a sign.
@@ -247,7 +256,7 @@ impl<'a> Record<'a> {
         let unused = 64 - 8 * width;
         let score = (self.unsigned(width)? << unused).cast_signed() >> unused;
         let is_within = (-SCORE_MAX..=SCORE_MAX).contains(&score);
-        require(is_within.then_some(score), "a score is within its bound")
+        require(is_within.then_some(score), "a score is out of range")
     }
 
     fn rank(&mut self) -> Result<Option<u64>, StoreError> {
