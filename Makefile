@@ -45,7 +45,7 @@ parts_of_test: setup
 # How many times as many random cases `make soak` plays, and the number that chooses them.
 DEPTH = 10
 SEED = $(shell date -u +%Y%m%d)
-RANDOM_TESTS = check::nothing_is_found flights:: kills:: model:: moderation::final_lines::no_revision moderation::hidden:: \
+RANDOM_TESTS = check::the_check_reports_nothing flights:: kills:: model:: moderation::final_lines::no_revision moderation::hidden:: \
 	moderation::reads:: moves:: queue::intake::random:: queue::scripts::the_index redefined:: seasons::
 
 soak: setup ## Play the random tests at length, with one server and with clusters (DEPTH=10 times as long, SEED=… for other cases)

@@ -10,7 +10,6 @@ use crate::webhooks::deliveries::job::ALL_AT_ONCE;
 const OWN_NEEDS: u64 = 160;
 /// The most connections, unless another number is configured.
 const CONNECTIONS_DEFAULT_MAX: u64 = 20_000;
-/// The fewest.
 const CONNECTIONS_MIN: u64 = 16;
 
 /// The limit to request if there is no upper bound: macOS accepts no more.

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_lost_and_counted_and_nobody_fails() {
+    fn lines_that_cannot_be_written_are_dropped_and_counted() {
         let bench = Bench::new();
         bench.line_that_is("one", Ok(usize::MAX));
         assert_eq!(bench.got.recv().unwrap(), "one\n");
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_an_end_that_does_not_read() {
+    fn nothing_waits_for_a_pipe_that_is_not_read() {
         let bench = Bench::new();
         let line = "x".repeat(1_023);
         for _ in 0..4_096 {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn how_many_were_lost_is_told_once_lines_are_written_again() {
+    fn the_number_of_lost_lines_is_written_once_lines_are_written_again() {
         let bench = Bench::new();
         let told = || bench.log.0.state.lock().told;
         bench.line_that_is("one\ntwo", Err(io::ErrorKind::StorageFull.into()));

@@ -37,7 +37,7 @@ use crate::setup::Setup;
 use crate::webhooks::sender::Sender;
 use crate::worker;
 
-/// How long accepted requests may take after the service is told to stop.
+/// How long accepted requests may take after the service was asked to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(25);
 /// How long the start waits for Redis. After that the service runs without it, but is not ready.
 const FIRST_CONTACT_TIME_MAX: Duration = Duration::from_secs(3);
@@ -67,9 +67,7 @@ pub enum ServerError {
     /// Redis can't be used as it is set up.
     #[error("Redis at {address} can't be used: {reason}{setting}")]
     Redis {
-        /// Its address.
         address: String,
-        /// Why.
         reason: String,
         /// The setting with its address, in parentheses.
         setting: &'static str,
@@ -77,9 +75,7 @@ pub enum ServerError {
     /// The address can't be bound.
     #[error("can't serve on {address}: {cause}")]
     Listen {
-        /// The address.
         address: std::net::SocketAddr,
-        /// Why.
         cause: std::io::Error,
     },
     /// Metrics can't be recorded.
@@ -224,7 +220,7 @@ fn stream_limits(args: &ServeArgs, limits: Limits) -> StreamLimits {
     }
 }
 
-/// Waits for a server that was told to stop, up to [`DRAIN_TIME_MAX`].
+/// Waits for a server that was asked to stop, up to [`DRAIN_TIME_MAX`].
 async fn drain(serving: JoinHandle<()>) {
     let is_over = async {
         if !serving.is_finished() {
@@ -248,8 +244,7 @@ async fn watcher_ended(server: Option<&EmbeddedServer>) {
 }
 
 fn connect(address: &Address, args: &ServeArgs) -> Result<Store, StoreError> {
-    let store = Store::connect(address, args.timeout_factor)?;
-    let store = store.with_min_replicas(args.min_replicas);
+    let store = Store::connect(address, args.timeout_factor)?.with_min_replicas(args.min_replicas);
     Ok(store.with_audit_retention(args.audit_retention()))
 }
 
@@ -366,8 +361,8 @@ impl Loops {
 
     /// Does the background work that the settings leave to an instance that serves.
     fn work(&mut self, args: &ServeArgs, engine: &Arc<Engine>) {
-        let jobs = JobKind::in_background();
-        let jobs = jobs.filter(|job| *job != JobKind::Queues || args.apply_queues);
+        let jobs =
+            JobKind::in_background().filter(|job| *job != JobKind::Queues || args.apply_queues);
         self.repeat(jobs, engine);
         if args.apply_queues {
             self.consume(engine);
@@ -493,7 +488,7 @@ mod tests {
     use crate::config::Cli;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_service_whose_private_server_nobody_would_start_again_ends() {
+    async fn a_service_ends_if_nothing_would_restart_its_private_server() {
         let directory = tempfile::TempDir::new().unwrap();
         let data = directory.path().to_str().unwrap();
         let args = Cli::parse_from(["standings", "--listen", "127.0.0.1:0", "--data-dir", data]);

@@ -88,7 +88,7 @@ async fn sleep(kind: JobKind, engine: &Engine, pause: Duration) {
     }
 }
 
-/// Runs a job repeatedly until it is told to stop, less often while it fails.
+/// Runs a job repeatedly until it has to stop, less often while it fails.
 pub async fn repeat(kind: JobKind, engine: Arc<Engine>, cancelled: CancellationToken) {
     let mut pause = kind.interval();
     loop {

@@ -63,7 +63,7 @@ fn machine(machine: &Machine) -> String {
             table::number(float(machine.members as u64)),
         ),
         ("rounds", machine.rounds.to_string()),
-    ];
-    let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
+    ]
+    .map(|(name, value)| vec![name.to_owned(), value]);
     table::aligned(&["", ""], &rows)
 }

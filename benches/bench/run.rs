@@ -35,8 +35,10 @@ pub async fn run(options: &Options) -> Result<()> {
     let is_built =
         |row: &&Row| cfg!(feature = "kafka") || !matches!(row.measure, Measure::Kafka(_));
     // Who names a row hears why it can't be measured.
-    let rows = ROWS.iter().filter(|row| is_chosen(options, row.name));
-    let rows = rows.filter(|row| !options.only.is_empty() || is_built(row));
+    let rows = ROWS
+        .iter()
+        .filter(|row| is_chosen(options, row.name))
+        .filter(|row| !options.only.is_empty() || is_built(row));
     let curves = CURVES
         .into_iter()
         .filter(|(_, name, _)| is_chosen(options, name));

@@ -130,8 +130,9 @@ async fn memory(service: &Service, count: usize) -> Result<Option<f64>> {
     let others = open_all(service.address(), count).await?;
     let after = service.process().memory();
     drop((first, others));
-    let more = before.zip(after);
-    let more = more.map(|(before, after)| after.now.saturating_sub(before.now));
+    let more = before
+        .zip(after)
+        .map(|(before, after)| after.now.saturating_sub(before.now));
     Ok(more.map(|more| float(more) / float(count as u64) / 1e3))
 }
 

@@ -36,8 +36,10 @@ pub struct Line {
 impl Line {
     /// Judges what was measured.
     pub fn new(row: &Row, measured: &Measured) -> Self {
-        let ratio = measured.figure.zip(measured.reference);
-        let ratio = ratio.map(|(figure, reference)| figure / reference);
+        let ratio = measured
+            .figure
+            .zip(measured.reference)
+            .map(|(figure, reference)| figure / reference);
         let is_met = row.goal.and_then(|goal| {
             Some(match goal {
                 Goal::RatioMin(bound) => ratio? >= bound,
@@ -123,8 +125,9 @@ pub fn aligned(header: &[&str], rows: &[Vec<String>]) -> String {
     };
     let widths: Vec<usize> = (0..header.len()).filter_map(width).collect();
     let line = |cells: &[String]| {
-        let padded = cells.iter().zip(&widths);
-        let padded: Vec<String> = padded
+        let padded: Vec<String> = cells
+            .iter()
+            .zip(&widths)
             .map(|(cell, width)| format!("{cell:<width$}"))
             .collect();
         format!("| {} |\n", padded.join(" | "))

@@ -79,8 +79,8 @@ fn simulate(args: &Args) -> Result<String, Faults> {
         points: args.points,
         seed: args.seed,
     };
-    let season = Season::play(&board, &population, args.periods);
-    let season = season.map_err(|error| vec![error.to_string()])?;
+    let season =
+        Season::play(&board, &population, args.periods).map_err(|error| vec![error.to_string()])?;
     let league = board.definition.league.as_ref();
     Ok(report(
         league.expect("invariant: only leagues are played"),
@@ -239,8 +239,10 @@ fn table(rows: &[Vec<String>]) -> String {
     let mut text = String::new();
     for row in rows {
         let cells = row.iter().zip(&widths);
-        let line = cells.map(|(cell, width)| format!("{cell:>width$}"));
-        let line = line.collect::<Vec<_>>().join("  ");
+        let line = cells
+            .map(|(cell, width)| format!("{cell:>width$}"))
+            .collect::<Vec<_>>()
+            .join("  ");
         let _ = writeln!(text, "{line}");
     }
     text
@@ -291,9 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_definition_is_said_line_by_line() {
-        let wrong = DEFINITION.replace(r#""demote": 0}"#, r#""demote": 0.5}"#);
-        let wrong = wrong.replace("\"score_min\": 0, ", "");
+    fn errors_in_a_definition_are_listed_line_by_line() {
+        let wrong = DEFINITION
+            .replace(r#""demote": 0}"#, r#""demote": 0.5}"#)
+            .replace("\"score_min\": 0, ", "");
         let lines = simulated(&wrong, "").unwrap_err();
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_service_answers_can_be_simulated() {
+    fn a_definition_from_a_service_can_be_simulated() {
         let answer = DEFINITION.replacen('{', r#"{"board": "cup", "#, 1);
         assert_eq!(
             simulated(&answer, "--members 50"),

@@ -117,8 +117,12 @@ impl Season {
 
 impl<'a> Game<'a> {
     fn new(board: &'a Board, population: &'a Population) -> Self {
-        let league = board.definition.league.as_ref().zip(board.league_unit());
-        let (league, unit) = league.expect("invariant: only leagues are played");
+        let (league, unit) = board
+            .definition
+            .league
+            .as_ref()
+            .zip(board.league_unit())
+            .expect("invariant: only leagues are played");
         let epoch = Timestamp::from_ms_clamped(0);
         let period = board.calendar.containing(unit, epoch);
         let mut random = fastrand::Rng::with_seed(population.seed);

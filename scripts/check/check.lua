@@ -22,7 +22,7 @@
 --   is_certain whether it has had this expiry from its beginning
 --   summing    whether scores are sums: then the time of a 0 may be that of zeros alone, which only the hash knows
 --   conflicts  ids of members with different entries, which earlier calls have found
---   is_doubtful   whether earlier calls have left something of this standing as it is
+--   is_doubtful   whether earlier calls have left something of this standing unrepaired
 --   mend       see lib/check.lua
 --   registry   of the shard: the keys of its hides follow from it (lib/hides.lua)
 --
@@ -394,7 +394,7 @@ local function check_zset(flat)
   end
 end
 
--- Members whose score differs in both keys: which is right, 'hash' or 'list'; nil: nobody knows.
+-- Members whose score differs in both keys: which is right, 'hash' or 'list'; nil: unknown.
 local function right_of(hash_score, list_score)
   if not is_score(list_score) then return 'hash' end
   if not layout.dense then return nil end

@@ -5,13 +5,13 @@
 -- consistent again. Each difference is a list: its code, its outcome, and what is stored on each side, as text ('' for
 -- nothing). A repair takes nothing away that follows from other data: if each side may be the damaged one, both are left.
 
--- Left as it is | repaired | to be repaired by a call that may remove something.
+-- Left unrepaired | repaired | to be repaired by a call that may remove something.
 local LEFT, REPAIRED, ASKED = 0, 1, 2
 -- What a call may do, its argument `mend`: only look | also write what follows from other data | also remove.
 local WRITE, REMOVE = 1, 2
 
 local differences = {}
--- What this call may do, and whether something was left as it is: then nothing is derived from this standing.
+-- What this call may do, and whether something was left unrepaired: then nothing is derived from this standing.
 local may, is_doubtful = 0, false
 
 local function differs(code, outcome, ...)

@@ -1,7 +1,7 @@
 -- lib/expiry.lua: puts new keys into the registry, with the instant at which they expire.
 -- Uses: lib/standing.lua
 
--- How many ms the server's clock, by which keys expire, is ahead of the caller's; one value for all keys of the call.
+-- How many ms the server's clock (which expires keys) is ahead of the caller's; one value for all keys of the call.
 local ahead
 local function clock_ahead(now)
   if not ahead then

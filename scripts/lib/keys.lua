@@ -20,7 +20,7 @@ local function voters_of_member(voters, id)
   return voters .. SEPARATOR .. id
 end
 
--- The key of a kind of which a shard has one, derived from the shard's registry.
+-- The key of a kind that a shard has once, derived from the shard's registry.
 local function beside_registry(registry, kind)
   return string.sub(registry, 1, -1 - #KIND_REGISTRY) .. kind
 end

@@ -33,7 +33,7 @@ local function ids_of_hidden(registry, count_max)
   return #ids <= count_max and ids or nil
 end
 
--- Of scores and how many hidden members have each, those that nobody else has.
+-- Takes scores with the number of hidden members that have each; returns those that no other member has.
 local function only_of(standing, borne)
   local only = {}
   for score, count in pairs(borne) do

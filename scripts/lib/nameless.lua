@@ -31,7 +31,7 @@ local function text_between(lower, upper)
   return string.sub(lower, 1, at) .. LAST
 end
 
--- Of two ids, either of which may be missing, the one that sorts after the other, or before it.
+-- Of two ids, where either may be missing, the one that sorts after the other, or before it.
 local function later_id(one, other)
   if not (one and other) then return one or other end
   return is_before(one, other) and other or one

@@ -4,7 +4,7 @@
 -- A quota has one or more pools: its `max`, and its extra allowances. An event takes from the first of its pools that has
 -- enough left. A pool has one key for each voter, member, … that is counted separately. The key holds what was taken:
 --   of a period, or in total   string: the sum
---   of a sliding window        sorted set, the log: ms since the epoch -> `ms:n:amount`, where n tells those of one
+--   of a sliding window        sorted set, the log: ms since the epoch -> `ms:n:amount`, where n keeps those of one
 --                              millisecond apart (on boards of several shards a token); obsolete entries are dropped
 -- rules = list of {log = length of the sliding window in ms, 0: none; keep = ms for which a log is kept;
 --                  is_points: whether amounts other than 1 are counted; allowances = list, one for each pool}

@@ -1,4 +1,4 @@
--- note_lines.lua: notes lines of a shard's journal of hides by which the results of a board have to be revised.
+-- note_lines.lua: notes lines of a shard's journal of hides for which the results of a board have to be revised.
 -- Uses: lib/generation.lua
 --
 -- KEYS[1] board; KEYS[2] registry of results

@@ -1,4 +1,4 @@
--- take.lua: takes records of a partition of the log into the queue of a shard, each once, whoever calls, and however often.
+-- take.lua: takes records of a partition of the log into the queue of a shard, each once, whichever instance calls, and however often.
 -- Uses: lib/slot.lua, lib/queue.lua, lib/putting.lua, lib/intake.lua
 --
 -- The caller has all records of this shard from the offset `base` up to `upto`, except those that it has had taken before.
@@ -52,7 +52,7 @@ if #ids > 0 and board[3] == args.version then return {'HELD'} end
 local known = redis.call('HMGET', INTAKE, PARTITION, 'former:' .. PARTITION, 'ends')
 local own, former = tonumber(known[1] or nil), known[2] and cmsgpack.unpack(known[2])
 
--- The offset up to which everything was taken; nil if nothing is known.
+-- Everything before this offset was taken; nil if nothing is known.
 local function taken_by_former()
   local _, taken = unpack(former[#former])
   local least = math.min(unpack(taken))

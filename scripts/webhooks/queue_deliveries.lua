@@ -2,7 +2,7 @@
 -- Uses: lib/deliveries.lua
 --
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
--- ARGV[1] version of the webhooks by which the caller has chosen this one; '' if that does not matter
+-- ARGV[1] version of the webhooks that the caller read when it chose this one; '' if that does not matter
 -- ARGV[2] name
 -- ARGV[3] status of the deliveries
 -- ARGV[4] now, ms

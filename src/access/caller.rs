@@ -27,7 +27,6 @@ use crate::events::work::Incoming;
 use crate::http::problem::{FORBIDDEN, INTERNAL, Kind, Problem};
 use crate::http::supply::{Taker, Takers};
 
-/// An identified caller.
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub(super) scopes: Scopes,
@@ -70,7 +69,6 @@ pub(super) enum KnownBy {
     Configuration(Digest),
     /// By a stored key, with the digest of the secret that was sent.
     Key(KeyName, Digest),
-    /// As a player.
     Player(Arc<Player>),
 }
 
@@ -139,12 +137,11 @@ impl Caller {
         &self.boards
     }
 
-    /// Whether the caller has a scope.
     pub(crate) fn has(&self, scope: Scope) -> bool {
         self.scopes.has(scope)
     }
 
-    /// Whether the caller is told scores, ranks and counts of a board that it has access to.
+    /// Whether answers show the caller scores, ranks and counts of a board that it has access to.
     pub(crate) fn may_read(&self, board: &Board) -> bool {
         self.has(Scope::Read) || board.definition.public
     }
@@ -285,9 +282,10 @@ impl Caller {
 
 /// The board of a request's path.
 pub(super) fn board_of(parts: &mut Parts) -> Option<BoardId> {
-    let params = RawPathParams::from_request_parts(parts, &());
     // The router has extracted them already, so this never waits.
-    let params = params.now_or_never()?.ok()?;
+    let params = RawPathParams::from_request_parts(parts, &())
+        .now_or_never()?
+        .ok()?;
     let (_, board) = params.iter().find(|(name, _)| *name == "board")?;
     BoardId::parse(board).ok()
 }

@@ -30,9 +30,12 @@ impl FromStr for ApiKeys {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        let parts = text.split(',').map(str::trim);
-        let keys = parts.filter(|part| !part.is_empty()).map(configured_key);
-        let keys = keys.collect::<Result<Vec<_>, _>>()?;
+        let keys = text
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .map(configured_key)
+            .collect::<Result<Vec<_>, _>>()?;
         if keys.is_empty() {
             return Err("it has no keys".to_owned());
         }
@@ -42,9 +45,10 @@ impl FromStr for ApiKeys {
 
 /// The role of a configured key with these scopes.
 pub(super) fn role_of(scopes: Scopes) -> &'static str {
-    let roles = [Scope::Admin, Scope::Write, Scope::Read].into_iter();
-    let mut roles = roles.filter(|scope| scopes.has(*scope));
-    roles.next().map_or("none", Scope::name)
+    [Scope::Admin, Scope::Write, Scope::Read]
+        .into_iter()
+        .find(|scope| scopes.has(*scope))
+        .map_or("none", Scope::name)
 }
 
 fn configured_key(part: &str) -> Result<(Scopes, Digest), String> {
@@ -75,22 +79,31 @@ impl ApiKeys {
 
     /// The scopes of the key with a matching digest. Takes the same time for every wrong key.
     pub(super) fn scopes_of(&self, is_meant: impl Fn(&Digest) -> bool) -> Option<Scopes> {
-        let meant = self.0.iter().filter(|(_, digest)| is_meant(digest));
-        meant.map(|(scopes, _)| *scopes).reduce(Scopes::and)
+        self.0
+            .iter()
+            .filter(|(_, digest)| is_meant(digest))
+            .map(|(scopes, _)| *scopes)
+            .reduce(Scopes::and)
     }
 
     /// The index of the first key with this digest. Takes the same time for every wrong key.
     pub(super) fn place_of(&self, digest: &Digest) -> Option<usize> {
-        let places = self.0.iter().enumerate();
-        let same = places.filter(|(_, (_, own))| own == digest);
-        same.map(|(place, _)| place).reduce(usize::min)
+        self.0
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, own))| own == digest)
+            .map(|(place, _)| place)
+            .reduce(usize::min)
     }
 }
 
 /// The bearer token of a request.
 pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let sent = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, sent) = sent.split_once(' ')?;
+    let (scheme, sent) = headers
+        .get(header::AUTHORIZATION)?
+        .to_str()
+        .ok()?
+        .split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| sent.trim())
 }
 
@@ -99,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_keys_of_the_configuration_are_exact_and_have_scopes_by_the_old_names() {
+    fn configured_keys_are_exact_and_have_scopes_under_the_old_names() {
         let keys: ApiKeys = "read:reader-1, write:writer-1, admin:a:1:2345,"
             .parse()
             .unwrap();

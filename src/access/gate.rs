@@ -29,7 +29,6 @@ pub struct Gate {
 /// What a gate accepts.
 #[derive(Clone, Debug)]
 pub struct Admitted {
-    /// The keys of the configuration.
     pub keys: ApiKeys,
     /// The keys of players' tokens.
     pub players: PlayerKeys,
@@ -109,14 +108,16 @@ impl Gate {
         let is_meant = |digest: &Digest| is_meant(digest).then(|| note(digest)).is_some();
         let Some(name) = name else {
             let known = self.admitted.keys.scopes_of(is_meant).and(meant.get());
-            let caller = known.and_then(|digest| self.configured(digest));
-            let caller = caller.ok_or_else(unknown)?;
+            let caller = known
+                .and_then(|digest| self.configured(digest))
+                .ok_or_else(unknown)?;
             return Ok(Holder { caller, key: None });
         };
         let engine = &self.app.engine;
         let (keyring, now) = (keyring::of(engine), engine.clock.now());
-        let key = keyring.find_named(name, is_meant, now);
-        let key = key.map_err(unfit_for_use)?;
+        let key = keyring
+            .find_named(name, is_meant, now)
+            .map_err(unfit_for_use)?;
         let digest = meant.get().ok_or_else(unknown)?;
         Ok(Holder::of(key, digest))
     }
@@ -163,8 +164,9 @@ impl Gate {
 
     /// The accounts that a form's resources are charged to: the API key of the session, if any, or the address.
     pub(crate) fn takers_of_form(&self, holder: Option<&Holder>, parts: &Parts) -> Takers {
-        let holder = holder.map(|holder| holder.caller.takers());
-        let known = holder.filter(|takers| takers.iter().next().is_some());
+        let known = holder
+            .map(|holder| holder.caller.takers())
+            .filter(|takers| takers.iter().next().is_some());
         let address = || Takers::one(self.client(parts).map(|ip| Taker::Address(ip.into())));
         known.unwrap_or_else(address)
     }

@@ -25,7 +25,6 @@ use crate::http::{caching, ratelimit};
 
 /// The gate's decision on a request.
 enum Decision {
-    /// The caller is admitted.
     Admitted(Caller),
     /// The caller is admitted if the board of the path exists.
     IfThere(Caller),
@@ -164,7 +163,6 @@ impl Gate {
     }
 }
 
-/// A route with its guard.
 #[derive(Clone)]
 pub(crate) struct Guarded {
     route: Route,

@@ -71,7 +71,6 @@ struct Known {
 /// An API key in memory.
 #[derive(Debug)]
 pub struct LiveKey {
-    /// Its name.
     pub name: KeyName,
     stored: ApiKey,
     limiter: Option<Arc<Limiter>>,
@@ -118,8 +117,9 @@ impl LiveKey {
     /// The digests of its secrets, with the expiry of each.
     fn secrets(&self) -> impl Iterator<Item = (Digest, Option<Timestamp>)> {
         let previous = self.stored.previous.iter();
-        let previous = previous.map(|previous| (previous.digest, Some(previous.until)));
-        previous.chain([(self.stored.digest, None)])
+        previous
+            .map(|previous| (previous.digest, Some(previous.until)))
+            .chain([(self.stored.digest, None)])
     }
 
     /// Counts a request; `None` if the key has no rate limit.
@@ -172,8 +172,7 @@ impl LiveKey {
 /// A limiter that allows this many requests per interval, including all at once.
 fn limiter(rate: Rate) -> Option<Arc<Limiter>> {
     let stretch = Duration::from_secs(rate.seconds.into());
-    let quota = Quota::with_period(stretch / rate.count.get())?;
-    let quota = quota.allow_burst(rate.count);
+    let quota = Quota::with_period(stretch / rate.count.get())?.allow_burst(rate.count);
     Some(Arc::new(RateLimiter::direct(quota).with_middleware()))
 }
 
@@ -211,8 +210,9 @@ impl Keyring {
         let held = self.held.read();
         held.check_confirmed()?;
         let found = held.by_digest.get(&digest.half());
-        let found = found.filter(|found| found.digest == *digest);
-        let found = found.ok_or(Unfit::Unknown)?;
+        let found = found
+            .filter(|found| found.digest == *digest)
+            .ok_or(Unfit::Unknown)?;
         found.key.open(found.until, now)
     }
 
@@ -239,9 +239,10 @@ impl Keyring {
     /// The keys used since the last call, with the time of their last use.
     fn take_used(&self) -> Vec<(KeyName, Timestamp)> {
         let held = self.held.read();
-        let used = held.by_name.values();
-        let used = used.filter(|key| key.is_used.swap(false, Ordering::Relaxed));
-        used.filter_map(|key| Some((key.name.clone(), key.last_used()?)))
+        held.by_name
+            .values()
+            .filter(|key| key.is_used.swap(false, Ordering::Relaxed))
+            .filter_map(|key| Some((key.name.clone(), key.last_used()?)))
             .collect()
     }
 }
@@ -251,7 +252,7 @@ impl Keyring {
 pub async fn refresh(engine: &Engine) -> Result<(), Error> {
     let mut known = of(engine).known.lock().await;
     let asked_at = Instant::now();
-    // First, so that what is read afterwards is no older.
+    // First, so that what is read afterwards is at least as new.
     let histories = engine.store.histories().await;
     let news = boards::news(&engine.store, keys::OF_API_KEYS, known.heard.sequence).await?;
     known.is_all_unread |= known.heard.has_gone_back(histories, &news);
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_not_confirmed_opens_nothing() {
+    fn an_unconfirmed_key_opens_nothing() {
         let ring = ring(&[("a", stored("secret", None))]);
         let long_ago = Instant::now().checked_sub(CONFIRMED_TIME_MAX + Duration::from_secs(1));
         ring.held.write().confirmed_at = long_ago;
@@ -387,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_spent_and_is_not_given_back_by_a_change_of_something_else() {
+    fn a_spent_rate_survives_other_changes_of_the_key() {
         let ring = ring(&[("a", stored("secret", Some("2/h")))]);
         let spend = || {
             ring.find(&Digest::of("secret"), at(5))

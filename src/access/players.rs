@@ -61,7 +61,6 @@ impl fmt::Debug for PlayerKeys {
 /// A player, as its token describes it.
 #[derive(Clone, Debug)]
 pub struct Player {
-    /// The player's id.
     sub: MemberId,
     /// Whether it may send its own events.
     plays: bool,
@@ -135,11 +134,14 @@ impl PlayerKeys {
         if header.crit.is_some() {
             return Err("has a `crit` header, which is not supported".to_owned());
         }
-        let key = self.0.keys.get(&header.kid);
-        let key = key.ok_or_else(|| match &header.kid {
-            Some(kid) => format!("has the `kid` {kid:?}, which no configured key has"),
-            None => "has no `kid`, and no configured key is without one".to_owned(),
-        })?;
+        let key = self
+            .0
+            .keys
+            .get(&header.kid)
+            .ok_or_else(|| match &header.kid {
+                Some(kid) => format!("has the `kid` {kid:?}, which no configured key has"),
+                None => "has no `kid`, and no configured key is without one".to_owned(),
+            })?;
         let mut validation = Validation::new(key.algorithm);
         // Checked below, by the clock of the service.
         validation.required_spec_claims.clear();
@@ -229,8 +231,8 @@ impl Claims {
             return Err("has an `iat` in the future; check the signer's clock".to_owned());
         }
         if exp <= now_s {
-            let expired = Timestamp::from_ms_clamped(exp.saturating_mul(1_000));
-            let expired = expired.to_rfc3339_seconds();
+            let expired =
+                Timestamp::from_ms_clamped(exp.saturating_mul(1_000)).to_rfc3339_seconds();
             return Err(format!("expired at {expired}; send a new one"));
         }
         if exp.saturating_sub(iat) > LIFE_S_MAX {
@@ -296,7 +298,6 @@ impl Player {
         }
     }
 
-    /// The player's id.
     pub(crate) fn sub(&self) -> &MemberId {
         &self.sub
     }
@@ -304,8 +305,11 @@ impl Player {
     /// The scopes of its token, which has `read` or not.
     pub(crate) fn scopes(&self, reads: bool) -> Vec<&'static str> {
         let scopes = [(reads, "read"), (self.plays, "play"), (self.votes, "vote")];
-        let own = scopes.into_iter().filter(|(has, _)| *has);
-        own.map(|(_, name)| name).collect()
+        scopes
+            .into_iter()
+            .filter(|(has, _)| *has)
+            .map(|(_, name)| name)
+            .collect()
     }
 
     /// Whether it may send events at all.

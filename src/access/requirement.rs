@@ -26,11 +26,9 @@ pub struct Access {
 /// The boards that a key must be for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum For {
-    /// The board of the path.
     Path,
     /// The board of each item in the body; the handler checks them.
     Each,
-    /// All boards.
     All,
 }
 

@@ -27,7 +27,6 @@ const STREAM_TOKEN: &str = "token";
 /// What a stream shows, and therefore the access that its reader needs as long as it lasts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Needs {
-    /// A scope on the board.
     pub(crate) scope: Scope,
     /// What entries have in addition to scores.
     pub(crate) includes: Includes,
@@ -118,8 +117,8 @@ impl Gate {
         if !access.is_stream || is_known_otherwise {
             return None;
         }
-        let mut query = form_urlencoded::parse(parts.uri.query()?.as_bytes());
-        let (_, token) = query.find(|(name, _)| name == STREAM_TOKEN)?;
+        let (_, token) = form_urlencoded::parse(parts.uri.query()?.as_bytes())
+            .find(|(name, _)| name == STREAM_TOKEN)?;
         Some(token.into_owned())
     }
 

@@ -15,7 +15,6 @@ use crate::http::problem::{NOT_FOUND, Problem};
 /// The title of the page in the package, and the one that is shown instead.
 const TITLES: (&str, &str) = ("<title>Swagger UI</title>", "<title>standings: API</title>");
 
-/// The routes of the page.
 pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
         .route("/docs", get(async || Redirect::to("/docs/")))
@@ -26,7 +25,6 @@ pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
         )
 }
 
-/// Answers with the document.
 pub(crate) async fn answer_document() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], document())
 }
@@ -34,9 +32,9 @@ pub(crate) async fn answer_document() -> impl IntoResponse {
 /// A file of the page. The page keeps the API key in the browser across reloads.
 fn file(name: &str) -> Result<Response, Problem> {
     let config = Config::from("/openapi.json").persist_authorization(true);
-    let file = utoipa_swagger_ui::serve(name, Arc::new(config));
-    let file = file.map_err(|error| Problem::internal(error.to_string()))?;
-    let file = file.ok_or_else(|| Problem::new(NOT_FOUND, "there is no such file"))?;
+    let file = utoipa_swagger_ui::serve(name, Arc::new(config))
+        .map_err(|error| Problem::internal(error.to_string()))?
+        .ok_or_else(|| Problem::new(NOT_FOUND, "there is no such file"))?;
     let mut bytes = file.bytes.into_owned();
     if file.gzpipped {
         bytes = unpacked(&bytes).map_err(|error| Problem::internal(error.to_string()))?;

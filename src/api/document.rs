@@ -57,8 +57,9 @@ fn add_api_keys(document: &mut OpenApi) {
 /// All operations, with their paths and methods.
 fn operations(document: &mut OpenApi) -> impl Iterator<Item = (&String, Method, &mut Operation)> {
     document.paths.paths.iter_mut().flat_map(|(path, item)| {
-        let operations = table::operations(item).into_iter();
-        operations.map(move |(method, operation)| (path, method, operation))
+        table::operations(item)
+            .into_iter()
+            .map(move |(method, operation)| (path, method, operation))
     })
 }
 
@@ -143,15 +144,12 @@ fn describe_reads(document: &mut OpenApi) {
     }
 }
 
-/// Whether an operation takes a header.
 fn takes(operation: &Operation, header: &str) -> bool {
     names(operation, &ParameterIn::Header, header)
 }
 
-/// Whether an operation has a parameter with this name in this place.
 fn names(operation: &Operation, place: &ParameterIn, name: &str) -> bool {
-    let mut parameters = operation.parameters.iter().flatten();
-    parameters.any(|parameter| {
+    operation.parameters.iter().flatten().any(|parameter| {
         matches!(parameter, RefOr::T(parameter)
             if parameter.parameter_in == *place && parameter.name == name)
     })
@@ -245,8 +243,9 @@ type Responses = BTreeMap<String, RefOr<Response>>;
 /// Adds problems, unless the route names them.
 fn add(responses: &mut Responses, problems: &[(&str, &str)]) {
     for (status, problems) in problems {
-        let response = responses.entry((*status).to_owned());
-        let response = response.or_insert_with(|| RefOr::T(Response::new(*problems)));
+        let response = responses
+            .entry((*status).to_owned())
+            .or_insert_with(|| RefOr::T(Response::new(*problems)));
         if let RefOr::T(Response { description, .. }) = response
             && !description.contains(problems)
         {
@@ -255,7 +254,6 @@ fn add(responses: &mut Responses, problems: &[(&str, &str)]) {
     }
 }
 
-/// Gives problems their body.
 fn give_bodies(responses: &mut Responses) {
     let is_problem = |status: &str| status.starts_with(['4', '5']);
     for (_, response) in responses
@@ -276,9 +274,11 @@ fn add_examples(document: &mut OpenApi) {
         serde_json::from_str(EXAMPLES).expect("openapi/examples.json is JSON");
     for (.., operation) in operations(document) {
         let id = operation.operation_id.as_deref().unwrap_or_default();
-        let responses = operation.responses.responses.iter_mut();
-        let answers = responses.filter(|(status, _)| status.starts_with('2'));
-        let contents = answers
+        let contents = operation
+            .responses
+            .responses
+            .iter_mut()
+            .filter(|(status, _)| status.starts_with('2'))
             .filter_map(|(_, answer)| in_place(answer))
             .flat_map(|answer| answer.content.values_mut())
             .filter_map(in_place);
@@ -292,8 +292,9 @@ fn add_examples(document: &mut OpenApi) {
 /// Adds the templates to the example of a definition, which then comes first: all other examples are of its board.
 fn add_templates(document: &mut OpenApi) {
     let is_put = |operation: &Operation| operation.operation_id.as_deref() == Some("put_board");
-    let mut operations = operations(document).map(|(.., operation)| operation);
-    let put = operations.find(|operation| is_put(operation));
+    let put = operations(document)
+        .map(|(.., operation)| operation)
+        .find(|operation| is_put(operation));
     let body = put.and_then(|put| in_place(put.request_body.as_mut()?));
     let contents = body.map(|body| body.content.values_mut());
     for content in contents.into_iter().flatten().filter_map(in_place) {
@@ -317,7 +318,6 @@ fn add_templates(document: &mut OpenApi) {
     }
 }
 
-/// The OpenAPI document.
 pub fn document() -> OpenApi {
     let described = table::router(OpenApiRouter::with_openapi(Document::openapi()), None);
     let mut document = described.into_openapi();
@@ -354,9 +354,12 @@ pub fn text() -> serde_json::Result<String> {
     let mut paths = IndexMap::<_, IndexMap<_, _>>::new();
     for Route { method, path, .. } in table::routes() {
         let item = document.paths.paths.get_mut(&path);
-        let mut operations = item.map(table::operations).into_iter().flatten();
-        let operation = operations.find(|(other, _)| *other == method);
-        let (_, operation) = operation.expect("invariant: the document has all routes");
+        let (_, operation) = item
+            .map(table::operations)
+            .into_iter()
+            .flatten()
+            .find(|(other, _)| *other == method)
+            .expect("invariant: the document has all routes");
         let operations = paths.entry(path).or_default();
         operations.insert(method.as_str().to_ascii_lowercase(), operation.clone());
     }

@@ -28,7 +28,6 @@ use crate::operations::health;
 /// The settings of the outer layers.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The configured API keys.
     pub keys: ApiKeys,
     /// The origins that browsers may call from.
     pub cors_origins: CorsOrigins,
@@ -38,7 +37,6 @@ pub struct Options {
     pub players: PlayerKeys,
     /// The proxies whose statements about clients' addresses are trusted.
     pub proxies: TrustedProxies,
-    /// The operator's rules for profiles.
     pub profile_rules: Rules,
     /// Whether the service only serves its own machine: it listens on a loopback address.
     pub is_local: bool,

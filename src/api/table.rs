@@ -37,11 +37,9 @@ type Row = (Access, UtoipaMethodRouter<Arc<App>>);
 /// Where a route is, and what it needs.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// The method.
     pub method: Method,
     /// The path, with its parameters in braces.
     pub path: String,
-    /// The access that it needs.
     pub access: Access,
 }
 
@@ -302,7 +300,6 @@ fn operations_rows() -> Vec<Row> {
     ]
 }
 
-/// All routes.
 pub fn routes() -> Vec<Route> {
     let of_row = |(access, mut route): Row| {
         let mut found = Vec::new();
@@ -316,8 +313,10 @@ pub fn routes() -> Vec<Route> {
         }
         found
     };
-    let rows = TAGS.iter().flat_map(|tag| (tag.rows)());
-    rows.flat_map(of_row).collect()
+    TAGS.iter()
+        .flat_map(|tag| (tag.rows)())
+        .flat_map(of_row)
+        .collect()
 }
 
 /// The tags, as the `OpenAPI` document describes them.
@@ -329,7 +328,6 @@ pub(crate) fn tags() -> Vec<tag::Tag> {
     TAGS.iter().map(described).collect()
 }
 
-/// The operations of a path.
 pub(crate) fn operations(item: &mut PathItem) -> Vec<(Method, &mut Operation)> {
     let operations = [
         (Method::GET, &mut item.get),
@@ -338,8 +336,8 @@ pub(crate) fn operations(item: &mut PathItem) -> Vec<(Method, &mut Operation)> {
         (Method::PATCH, &mut item.patch),
         (Method::DELETE, &mut item.delete),
     ];
-    let is_there = operations.into_iter();
-    is_there
+    operations
+        .into_iter()
         .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
         .collect()
 }
@@ -392,8 +390,11 @@ fn describe(operation: &mut Operation, tag: &Tag, access: Access) {
         } => ", or a player's token",
         _ => "",
     };
-    let description = operation.description.take();
-    let description = description.map(|text| text + "\n\n").unwrap_or_default();
+    let description = operation
+        .description
+        .take()
+        .map(|text| text + "\n\n")
+        .unwrap_or_default();
     operation.description = Some(format!("{description}Scope: `{scope}`{callers}."));
 }
 
@@ -443,7 +444,7 @@ mod tests {
     use crate::access::For;
 
     #[test]
-    fn a_route_is_for_the_board_of_its_path_if_it_has_one() {
+    fn a_route_belongs_to_the_board_in_its_path() {
         for Route {
             method,
             path,
@@ -460,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn each_request_that_moderates_or_configures_has_a_line_in_the_audit_log() {
+    fn lint_each_moderating_or_configuring_route_is_audited() {
         for Route {
             method,
             path,

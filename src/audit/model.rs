@@ -41,7 +41,6 @@ pub struct Intent {
     pub at: Option<Timestamp>,
     /// The caller's name; for a player its pseudonym.
     pub by: String,
-    /// The method.
     pub method: String,
     /// The route, with its parameters in braces.
     pub route: String,
@@ -51,13 +50,9 @@ pub struct Intent {
     pub members: Vec<String>,
     /// The other parameters of the path.
     pub path: Value,
-    /// The parameters of the query.
     pub query: Value,
-    /// The body.
     pub body: Value,
-    /// The client's address.
     pub address: Option<String>,
-    /// The request's id.
     pub request_id: String,
 }
 
@@ -91,7 +86,6 @@ pub struct Pseudonyms {
 }
 
 impl Pseudonyms {
-    /// The value to record.
     pub fn redact(&self, mut value: Value) -> Value {
         let mut pseudonym = |member: &str| {
             let known = self.of_members.get(member).map(String::as_str);
@@ -121,9 +115,13 @@ pub fn boards_of(body: &Value) -> Vec<String> {
         Some(items) => items.as_slice(),
         None => std::slice::from_ref(boards),
     };
-    let named = named.iter().filter_map(Value::as_str);
-    let sound = named.filter(|board| BoardPattern::parse(board).is_ok());
-    sound.take(100).map(ToOwned::to_owned).collect()
+    named
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|board| BoardPattern::parse(board).is_ok())
+        .take(100)
+        .map(ToOwned::to_owned)
+        .collect()
 }
 
 /// Replaces members by pseudonyms, and removes secrets and, with `is_personal`, personal data.
@@ -245,8 +243,9 @@ mod tests {
     use super::*;
 
     fn redacted(value: Value, is_about_person: bool) -> Value {
-        let members = members_of([&value]).into_iter();
-        let of_members = members.map(|member| (member.to_string(), format!("m-{member}")));
+        let of_members = members_of([&value])
+            .into_iter()
+            .map(|member| (member.to_string(), format!("m-{member}")));
         let pseudonyms = Pseudonyms {
             of_members: of_members.collect(),
             is_about_person,
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_left_out_and_so_is_what_a_person_is_called() {
+    fn secrets_and_personal_names_are_left_out() {
         let sent =
             json!({"name": "Ann", "Client_Secret": "x", "token": null, "quotas": [{"name": "q"}]});
         assert_eq!(
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_written_down_without_its_password_whatever_is_wrong_with_it() {
+    fn a_url_is_logged_without_its_password_even_if_malformed() {
         for (sent, written) in [
             (
                 "https://a.example/hooks?to=a@b.c",
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_told_by_its_length() {
+    fn values_that_are_too_long_are_logged_by_length() {
         let scores = |count: usize| {
             let scores = (0..count).map(|member| (member.to_string(), json!(1)));
             json!({"scores": scores.collect::<Map<_, _>>()})
@@ -339,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deep_is_told_by_its_size() {
+    fn values_nested_too_deep_are_logged_by_size() {
         let nested = |levels: usize| {
             let text = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
             serde_json::from_str::<Value>(&text).unwrap()

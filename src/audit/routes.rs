@@ -87,8 +87,8 @@ async fn request_of(gate: &Gate, parts: &mut Parts, body: &JsonBytes) -> Result<
     }
     let caller = caller_of(&parts.extensions)?;
     let route = parts.extensions.get::<MatchedPath>();
-    let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
-    let query = query.map(|(name, value)| (name.into_owned(), Value::from(value)));
+    let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes())
+        .map(|(name, value)| (name.into_owned(), Value::from(value)));
     let id = parts.headers.get(REQUEST_ID);
     let address = gate.client(parts);
     Ok(Request {
@@ -109,7 +109,6 @@ async fn request_of(gate: &Gate, parts: &mut Parts, body: &JsonBytes) -> Result<
     })
 }
 
-/// The outcome of a request.
 fn ended(response: &Response, audit: &Audit) -> Outcome {
     let problem = response.extensions().get::<Problem>();
     let change = audit.take();

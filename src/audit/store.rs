@@ -21,7 +21,6 @@ pub const LOG_BYTES_MAX: u64 = 256 << 20;
 const MEMBERS_KEPT_MAX: usize = 200_000;
 /// How many lines one call reads or drops.
 const CALL_LINES: usize = 100;
-/// The prefix of pseudonyms.
 const PSEUDONYM_PREFIX: &str = "m-";
 /// How many random bytes follow, each as two hexadecimal digits.
 const PSEUDONYM_BYTES: usize = 10;
@@ -50,12 +49,9 @@ pub struct Wanted {
     pub member: Option<MemberId>,
 }
 
-/// A line of the log.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its id.
     pub id: LineId,
-    /// The request.
     pub intent: Intent,
     /// The outcome; `None` if the request is not finished, or its outcome could not be recorded.
     pub outcome: Option<Outcome>,
@@ -110,8 +106,7 @@ pub async fn begin_line(store: &Store, intent: &Intent) -> Result<LineId, StoreE
         separated(&intent.boards),
         separated(&intent.members),
     ];
-    let written = write(store, to_json(intent)?, to_json(&brief)?, &rest);
-    let id = written.await?;
+    let id = write(store, to_json(intent)?, to_json(&brief)?, &rest).await?;
     id.ok_or_else(|| StoreError::Unexpected("a new line of the audit log has no id".to_owned()))
 }
 
@@ -123,8 +118,9 @@ pub async fn end_line(store: &Store, id: LineId, outcome: &Outcome) -> Result<()
         ..outcome.clone()
     };
     let rest = [id.to_string()];
-    let written = write(store, to_json(outcome)?, to_json(&brief)?, &rest);
-    written.await.map(drop)
+    write(store, to_json(outcome)?, to_json(&brief)?, &rest)
+        .await
+        .map(drop)
 }
 
 /// Writes the full version, or the brief one if there is no memory for that. `None`: the line was dropped.

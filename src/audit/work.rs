@@ -20,9 +20,7 @@ pub struct Request {
     pub intent: Intent,
     /// The player that calls, if any.
     pub player: Option<MemberId>,
-    /// The board of the path.
     pub board: Option<BoardId>,
-    /// The member of the path.
     pub member: Option<MemberId>,
 }
 

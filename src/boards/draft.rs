@@ -143,8 +143,9 @@ fn merge(
         match serde_json::from_str(value.get()) {
             Ok(Value::Null) => drop(fields.remove(name)),
             Ok(Value::Object(inner)) => {
-                let before = fields.get(name);
-                let before = before.and_then(|text| serde_json::from_str(text.get()).ok());
+                let before = fields
+                    .get(name)
+                    .and_then(|text| serde_json::from_str(text.get()).ok());
                 let merged = merge_objects(before.unwrap_or_default(), inner);
                 fields.insert(name.clone(), raw(&merged));
             }
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_changes_what_it_names() {
+    fn a_patch_changes_only_its_fields() {
         let stored = json!({"windows": ["day", "all"], "title": "a", "score_min": 1, "update": "min",
             "retention": {"day": "7d", "hour": "1d"}, "shards": 3});
         let unchanged = patched(&stored, &json!({}));
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_of_a_definition_has_a_default() {
+    fn omitted_fields_of_a_definition_have_defaults() {
         let windows = json!(["day"]);
         let order = |json: Value| whole(&json, None).unwrap().order;
         assert_eq!(order(json!({"windows": windows})), Order::Desc);
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_can_be_sent_back() {
+    fn a_definition_that_was_read_can_be_sent_back() {
         let stored = whole(
             &json!({"windows": ["day"], "score_max": 0.1, "decimals": 1}),
             None,
@@ -276,8 +277,11 @@ mod tests {
     #[test]
     fn all_mistakes_are_reported_at_once_but_none_that_only_follow_from_others() {
         let pointers = |json: &Value| -> Vec<String> {
-            let errors = whole(json, None).unwrap_err().into_iter();
-            errors.map(|error| error.pointer).collect()
+            whole(json, None)
+                .unwrap_err()
+                .into_iter()
+                .map(|error| error.pointer)
+                .collect()
         };
         let wrong = json!({"titel": "a", "public": 1, "windows": ["dya", "all", "wek"], "decimals": 7,
             "idempotency": "400d", "score_min": 3, "score_max": 2});

@@ -27,22 +27,24 @@ pub struct FieldChange {
 /// The fields that would change, sorted by name.
 pub fn changes(before: Option<&Definition>, after: &Definition) -> Vec<FieldChange> {
     let fields = before.map(object).unwrap_or_default();
-    let changed = object(after).into_iter().filter_map(|(field, to)| {
-        let from = fields.get(&field).cloned().unwrap_or_default();
-        let effect = match before {
-            _ if from == to => return None,
-            None => "The board is new.".to_owned(),
-            Some(before) if field == "windows" => effect_on_windows(before, after),
-            Some(_) => effect(&field).to_owned(),
-        };
-        Some(FieldChange {
-            field,
-            from,
-            to,
-            effect,
+    object(after)
+        .into_iter()
+        .filter_map(|(field, to)| {
+            let from = fields.get(&field).cloned().unwrap_or_default();
+            let effect = match before {
+                _ if from == to => return None,
+                None => "The board is new.".to_owned(),
+                Some(before) if field == "windows" => effect_on_windows(before, after),
+                Some(_) => effect(&field).to_owned(),
+            };
+            Some(FieldChange {
+                field,
+                from,
+                to,
+                effect,
+            })
         })
-    });
-    changed.collect()
+        .collect()
 }
 
 fn object(definition: &impl Serialize) -> Map<String, Value> {
@@ -100,19 +102,19 @@ fn effect_on_windows(before: &Definition, after: &Definition) -> String {
     let added = after
         .windows
         .iter()
-        .filter(|window| !before.windows.contains(window));
-    let added = added.map(|window| match window {
-        window if !recorded(window) => format!("{window} counts events from now on."),
-        Window::Period(_) => {
-            format!("{window} begins with the events that its rolling windows counted.")
-        }
-        Window::Rolling { .. } => format!("{window} begins with the events of its periods."),
-    });
+        .filter(|window| !before.windows.contains(window))
+        .map(|window| match window {
+            window if !recorded(window) => format!("{window} counts events from now on."),
+            Window::Period(_) => {
+                format!("{window} begins with the events that its rolling windows counted.")
+            }
+            Window::Rolling { .. } => format!("{window} begins with the events of its periods."),
+        });
     let removed = before
         .windows
         .iter()
-        .filter(|window| !after.windows.contains(window));
-    let removed = removed.map(|window| format!("{window} can no longer be read."));
+        .filter(|window| !after.windows.contains(window))
+        .map(|window| format!("{window} can no longer be read."));
     let sentences: Vec<String> = added.chain(removed).collect();
     if sentences.is_empty() {
         return "Only the order of the windows changes.".to_owned();
@@ -122,15 +124,18 @@ fn effect_on_windows(before: &Definition, after: &Definition) -> String {
 
 /// For each window of a board, the next instants at which one period ends and another begins; none for `all`.
 pub fn boundaries(board: &Board, now: Timestamp) -> Vec<(Window, Vec<Timestamp>)> {
-    let windows = board.definition.windows.iter();
-    let windows = windows.map(|window| {
-        let running = board.calendar.containing(window.unit(), now);
-        let next = |period: &_| board.calendar.next(period);
-        let periods = std::iter::successors(next(&running), next);
-        let starts = periods.filter_map(|period| period.start());
-        (*window, starts.take(BOUNDARIES).collect())
-    });
-    windows.collect()
+    board
+        .definition
+        .windows
+        .iter()
+        .map(|window| {
+            let running = board.calendar.containing(window.unit(), now);
+            let next = |period: &_| board.calendar.next(period);
+            let starts =
+                std::iter::successors(next(&running), next).filter_map(|period| period.start());
+            (*window, starts.take(BOUNDARIES).collect())
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -138,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_effect_of_each_field_is_told() {
+    fn the_effect_of_each_field_is_described() {
         let definition: Definition = serde_json::from_str(r#"{"windows": ["day"]}"#).unwrap();
         for field in object(&definition)
             .keys()

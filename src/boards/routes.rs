@@ -79,12 +79,14 @@ pub struct ChangeParams {
 
 impl ChangeParams {
     fn windows(&self) -> Result<Vec<Window>, Problem> {
-        let names = self.drop_windows.iter().flat_map(|names| names.split(','));
-        let windows = names.map(|name| {
-            let window = name.parse::<Window>();
-            window.map_err(|error| invalid("drop_windows", error))
-        });
-        windows.collect()
+        self.drop_windows
+            .iter()
+            .flat_map(|names| names.split(','))
+            .map(|name| {
+                let window = name.parse::<Window>();
+                window.map_err(|error| invalid("drop_windows", error))
+            })
+            .collect()
     }
 }
 
@@ -108,10 +110,9 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
         value.map_err(|_| invalid(name.as_str(), "is not ASCII"))
     };
     let matches = text(header::IF_MATCH)?.map(|tags| {
-        let tags = tags
-            .split(',')
-            .map(|tag| tag.trim().trim_matches('"').to_owned());
-        tags.collect()
+        tags.split(',')
+            .map(|tag| tag.trim().trim_matches('"').to_owned())
+            .collect()
     });
     let is_absent = match text(header::IF_NONE_MATCH)?.map(str::trim) {
         None => false,
@@ -155,14 +156,16 @@ pub struct ChangedBoard {
 
 impl From<Preview> for ChangedBoard {
     fn from(preview: Preview) -> Self {
-        let boundaries = preview.boundaries.into_iter();
-        let boundaries = boundaries.map(|(window, starts_at)| Boundaries {
-            window: window.to_string(),
-            starts_at: starts_at
-                .into_iter()
-                .map(Timestamp::to_rfc3339_seconds)
-                .collect(),
-        });
+        let boundaries = preview
+            .boundaries
+            .into_iter()
+            .map(|(window, starts_at)| Boundaries {
+                window: window.to_string(),
+                starts_at: starts_at
+                    .into_iter()
+                    .map(Timestamp::to_rfc3339_seconds)
+                    .collect(),
+            });
         Self {
             board: Arc::new(preview.board).into(),
             preview: Some(BoardPreview {

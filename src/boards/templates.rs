@@ -59,7 +59,6 @@ impl Template {
     }
 }
 
-/// The template with this id.
 pub fn named(id: &str) -> Option<&'static Template> {
     TEMPLATES.iter().find(|template| template.id == id)
 }

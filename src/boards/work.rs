@@ -26,7 +26,6 @@ const LOADS_MAX: usize = 64;
 /// A part of the list of boards.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
-    /// The readable boards.
     pub boards: Vec<Arc<Board>>,
     /// The unreadable ones, with the reason.
     pub unreadable: Vec<(BoardId, Error)>,
@@ -55,11 +54,9 @@ pub struct Terms {
 /// What a change would do.
 #[derive(Debug)]
 pub struct Preview {
-    /// The new board.
     pub board: Board,
     /// Whether it would be created.
     pub is_new: bool,
-    /// The fields that would change.
     pub changes: Vec<FieldChange>,
     /// For each window, when its next periods begin.
     pub boundaries: Vec<(Window, Vec<Timestamp>)>,
@@ -214,8 +211,9 @@ async fn propose(
     }
     let shards = seen.map(|board| board.placement.wanted());
     let known = seen.map(|board| &board.definition);
-    let definition = draft.definition(id, known, shards);
-    let definition = definition.map_err(Problem::invalid)?;
+    let definition = draft
+        .definition(id, known, shards)
+        .map_err(Problem::invalid)?;
     Problem::require_none(definition.check())?;
     if let Some(board) = seen {
         if board.is_league() != definition.league.is_some() {
@@ -257,11 +255,14 @@ async fn check_final(engine: &Engine, board: &Board, definition: &Definition) ->
         let detail = format!("must be after {until}: periods up to then are final");
         errors.push(FieldError::new("/closes_at", detail));
     }
-    let windows = board.definition.windows.iter();
-    let removed = windows.filter_map(|window| match window {
-        Window::Period(unit) if !definition.windows.contains(window) => Some(*unit),
-        Window::Period(_) | Window::Rolling { .. } => None,
-    });
+    let removed = board
+        .definition
+        .windows
+        .iter()
+        .filter_map(|window| match window {
+            Window::Period(unit) if !definition.windows.contains(window) => Some(*unit),
+            Window::Period(_) | Window::Rolling { .. } => None,
+        });
     for unit in closings::work::final_units(engine, board, removed).await? {
         let detail = format!("`{unit}` has final periods and can't be removed");
         errors.push(FieldError::new("/windows", detail));

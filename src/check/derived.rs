@@ -174,8 +174,9 @@ impl Check<'_> {
 
     /// Whether some of the terms of a sum are in doubt.
     fn is_doubted(&self, shard: &Shard, sum: &Sum) -> bool {
-        let mut terms = sum.terms.iter();
-        terms.any(|term| self.doubtful.contains(&keys::sorted_set(shard, term)))
+        sum.terms
+            .iter()
+            .any(|term| self.doubtful.contains(&keys::sorted_set(shard, term)))
     }
 
     /// Whether some of these periods may have expired.

@@ -107,13 +107,12 @@ pub async fn run(engine: &Engine, only: Option<&BoardId>, repair: Repair) -> Res
     Ok(check.report)
 }
 
-/// A check in progress.
 struct Check<'a> {
     store: &'a Store,
     clock: &'a Clock,
     repair: Repair,
     report: Report,
-    /// The sorted sets of standings of which something is left as it is: nothing is derived from them.
+    /// The sorted sets of standings in which something is left unrepaired: nothing is derived from them.
     doubtful: HashSet<String>,
     /// Derived standings of the shard whose keys contradict each other, by their sorted sets.
     damaged: BTreeMap<String, (Place, Vec<Difference>)>,

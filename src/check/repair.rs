@@ -15,7 +15,6 @@ pub enum Repair {
 }
 
 impl Repair {
-    /// Whether it may write.
     pub fn writes(self) -> bool {
         self >= Self::Write
     }
@@ -42,9 +41,7 @@ impl Repair {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(from = "u8")]
 pub enum Outcome {
-    /// It is left as it is.
     Left,
-    /// It was repaired.
     Repaired,
     /// Its repair removes something, which this check may not do.
     Asked,

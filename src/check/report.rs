@@ -14,7 +14,6 @@ use crate::redis::keys;
 /// The most contradictions of one standing that are listed.
 const TOLD_MAX: u64 = 20;
 
-/// The place of a contradiction.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Place {
     /// The board; `None` for keys that all boards share.
@@ -29,7 +28,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// A board.
     pub fn of_board(id: &impl ToString) -> Self {
         Self {
             board: Some(id.to_string()),
@@ -45,7 +43,6 @@ impl Place {
         }
     }
 
-    /// One of its keys.
     pub fn of_key(shard: &Shard, key: &str) -> Self {
         Self {
             standing: Some(keys::short(shard, key).to_owned()),
@@ -54,20 +51,16 @@ impl Place {
     }
 }
 
-/// A contradiction.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Finding {
-    /// Its place.
     #[serde(flatten)]
     pub place: Place,
-    /// The member concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
     /// The kind of contradiction, in one word.
     pub kind: String,
     /// What is stored on each side.
     pub detail: String,
-    /// Whether it was repaired.
     pub is_mended: bool,
     /// Whether its repair would remove something, and waits for permission.
     pub is_removal: bool,
@@ -142,7 +135,7 @@ impl Report {
         })
     }
 
-    /// Adds a note, which is no contradiction.
+    /// Adds a note, which is not a contradiction.
     pub(super) fn note(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -174,7 +167,6 @@ impl Report {
         });
     }
 
-    /// Reports a contradiction.
     pub(super) fn tell(
         &mut self,
         place: Place,
@@ -370,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_standing_the_first_are_told_and_the_others_counted() {
+    fn the_first_findings_of_a_standing_are_listed_and_the_rest_counted() {
         let mut report = Report::default();
         for number in 0..25 {
             report.add(finding("day", number));

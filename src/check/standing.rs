@@ -35,8 +35,8 @@ impl Check<'_> {
                 manner.repair = Repair::None;
             }
             let at = (phase.as_str(), cursor.as_str());
-            let part = store::check_standing(self.store, shard, kind, zset, &known, at, manner);
-            let part = part.await;
+            let part =
+                store::check_standing(self.store, shard, kind, zset, &known, at, manner).await;
             let part = match self.unless_damaged(|| place.clone(), part)? {
                 Some(Look::Found(part)) => part,
                 Some(Look::Gone) => {
@@ -170,7 +170,11 @@ impl Check<'_> {
 fn has_whole_base(board: &Board, unit: Unit) -> bool {
     let own = board.epoch(Some(Window::Period(unit)));
     let is_of_unit = |window: &&Window| window.is_rolling() && window.unit() == unit;
-    let rolling = board.definition.windows.iter().filter(is_of_unit);
-    let mut epochs = rolling.map(|window| board.epoch(Some(*window)));
-    epochs.any(|epoch| epoch <= own)
+    board
+        .definition
+        .windows
+        .iter()
+        .filter(is_of_unit)
+        .map(|window| board.epoch(Some(*window)))
+        .any(|epoch| epoch <= own)
 }

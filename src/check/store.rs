@@ -58,10 +58,10 @@ pub struct Difference {
 /// Damaged data need not be UTF-8.
 fn lossy<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let Tail(stored) = Tail::<Vec<Raw>>::deserialize(from)?;
-    let texts = stored
+    Ok(stored
         .iter()
-        .map(|Raw(bytes)| String::from_utf8_lossy(bytes).into_owned());
-    Ok(texts.collect())
+        .map(|Raw(bytes)| String::from_utf8_lossy(bytes).into_owned())
+        .collect())
 }
 
 /// The outcome of checking a standing.
@@ -73,7 +73,6 @@ pub enum Look<T> {
     /// It can't be compared: it is about to expire, or some of its history is missing.
     #[serde(rename = "ENDING", alias = "LOST")]
     Impossible,
-    /// The result.
     #[serde(rename = "OK")]
     Found(T),
 }
@@ -90,7 +89,6 @@ pub struct CheckedQueue {
     pub entries: u64,
     /// Whether it was checked; false if it has too many entries.
     pub is_whole: bool,
-    /// The differences.
     #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }
@@ -100,11 +98,9 @@ pub struct CheckedQueue {
 pub struct Part {
     /// The phase to continue with; `None` at the end.
     pub phase: Option<String>,
-    /// The cursor to continue with.
     pub cursor: String,
     /// Whether all of it was checked in one call, including its total.
     pub is_whole: bool,
-    /// The differences.
     #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }
@@ -114,11 +110,9 @@ pub struct Part {
 pub struct SumPart {
     /// The term to continue with; below 0 at the end.
     pub term: i64,
-    /// The cursor to continue with.
     pub cursor: String,
     /// The number of terms without data.
     pub absent: u64,
-    /// The differences.
     #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }
@@ -126,7 +120,6 @@ pub struct SumPart {
 /// A standing that should be the sum of others.
 #[derive(Clone, Debug)]
 pub struct Sum {
-    /// The standing.
     pub standing: Standing,
     /// Its terms, newest first.
     pub terms: Vec<Standing>,
@@ -184,7 +177,6 @@ pub struct Head {
 }
 
 impl Head {
-    /// The defined board.
     pub fn board(&self, id: &BoardId) -> Option<Result<Board, StoreError>> {
         Some(read_definition(id, self.definition.as_ref()?))
     }
@@ -206,9 +198,9 @@ pub struct Known {
     pub expires_at_ms: Option<i64>,
     /// Whether that has been so from its beginning.
     pub is_certain: bool,
-    /// The members of which the parts so far have found different entries.
+    /// The members for which earlier parts have found different entries.
     pub conflicts: Vec<String>,
-    /// Whether these have left something as it is.
+    /// Whether earlier parts have left something unrepaired.
     pub is_doubtful: bool,
 }
 
@@ -262,8 +254,9 @@ pub async fn check_state(
     let look = look(store, shard, scripts, repair)
         .key(keys::state(shard, derived.series))
         .field("is_sound", is_sound);
-    let run = look.run::<Done<Tail<Vec<_>>>>(repair > Repair::None);
-    let Done::Ok(Tail(differences)) = run.await?;
+    let Done::Ok(Tail(differences)) = look
+        .run::<Done<Tail<Vec<_>>>>(repair > Repair::None)
+        .await?;
     Ok(differences)
 }
 
@@ -343,8 +336,10 @@ pub async fn check_keys(
             .keys(names)
             .arg(mends);
         let are_missing = look.run::<Vec<bool>>(mends).await?;
-        let of_names = names.iter().zip(are_missing);
-        let those = of_names.filter(|(_, is_missing)| *is_missing);
+        let those = names
+            .iter()
+            .zip(are_missing)
+            .filter(|(_, is_missing)| *is_missing);
         missing.extend(those.map(|(name, _)| name.clone()));
     }
     Ok(missing)
@@ -444,12 +439,14 @@ pub async fn last_changes(store: &Store, ids: &[&BoardId]) -> Result<Vec<Option<
         .collect();
     let args = std::iter::once(keys::CHANGES).chain(ids.iter().map(|id| id.as_str()));
     let numbers: Vec<Option<f64>> = store.command("ZMSCORE", args).await?;
-    let numbers = ids.iter().zip(numbers);
-    let last = numbers.map(|(id, number)| {
-        let is_settled = !begun.contains(id.as_str());
-        is_settled.then_some(number.unwrap_or_default())
-    });
-    Ok(last.collect())
+    Ok(ids
+        .iter()
+        .zip(numbers)
+        .map(|(id, number)| {
+            let is_settled = !begun.contains(id.as_str());
+            is_settled.then_some(number.unwrap_or_default())
+        })
+        .collect())
 }
 
 /// The score of a board in the list of all boards, if it is listed.
@@ -486,8 +483,9 @@ impl KeyScan {
         let Some(node) = self.nodes.last() else {
             return Ok(None);
         };
-        let args = [&self.cursor, "MATCH", &self.pattern, "COUNT", SCAN_COUNT];
-        let args = args.map(str::to_owned).to_vec();
+        let args = [&self.cursor, "MATCH", &self.pattern, "COUNT", SCAN_COUNT]
+            .map(str::to_owned)
+            .to_vec();
         let (cursor, names): (_, Vec<Raw>) = decode(node.readers.command("SCAN", args).await?)?;
         self.cursor = cursor;
         // All names of ours are UTF-8.

@@ -34,7 +34,6 @@ const PROBLEMS_PATH: &str = "/problems/";
 /// Why a request failed for good.
 #[derive(Debug, Error)]
 pub(super) enum ClientError {
-    /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
     /// The service requires a key, or another one.

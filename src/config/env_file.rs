@@ -19,13 +19,11 @@ use crate::redis::embedded;
 /// The name of the file. Only the one in the working directory is read.
 const NAME: &str = ".env";
 
-/// The variables of the file.
 pub type Variables = BTreeMap<String, String>;
 
 /// Why the file can't be read. It never contains a value.
 #[derive(Debug, Error)]
 pub enum EnvFileError {
-    /// The file itself.
     #[error("{NAME} can't be read: {0}")]
     File(#[from] io::Error),
     /// Whose it is.
@@ -34,7 +32,6 @@ pub enum EnvFileError {
          a file that you or root own, or environment variables"
     )]
     Owner(u32),
-    /// One of its lines.
     #[error("{NAME} can't be read: line {number}: {fault}")]
     Line {
         /// Its number, from 1.
@@ -127,9 +124,10 @@ fn parse_value(value: &str) -> Result<&str, &'static str> {
 
 /// The text before a `#` that follows white space.
 fn without_comment(text: &str) -> &str {
-    let hashes = text.match_indices('#').map(|(place, _)| place);
-    let mut comments = hashes.filter(|place| text[..*place].ends_with(char::is_whitespace));
-    comments.next().map_or(text, |place| &text[..place])
+    text.match_indices('#')
+        .map(|(place, _)| place)
+        .find(|place| text[..*place].ends_with(char::is_whitespace))
+        .map_or(text, |place| &text[..place])
 }
 
 #[cfg(test)]
@@ -170,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_variable_names_its_line() {
+    fn an_invalid_line_of_the_env_file_is_named() {
         for (line, fault) in [
             (&b"KEY: value"[..], "not NAME=value"),
             (b"KEY", "not NAME=value"),
@@ -210,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_is_none_and_another_that_cannot_be_read_an_error() {
+    fn a_missing_file_is_ignored_and_an_unreadable_one_is_an_error() {
         let directory = tempfile::TempDir::new().unwrap();
         let inner = directory.path().join("inner");
         fs::create_dir(&inner).unwrap();
@@ -229,8 +227,9 @@ mod tests {
         let directory = tempfile::TempDir::new().unwrap();
         fs::write(directory.path().join(NAME), "A=1").unwrap();
         let us = geteuid().as_raw();
-        let error = read_of(directory.path(), |owner| owner != us).unwrap_err();
-        let error = error.to_string();
+        let error = read_of(directory.path(), |owner| owner != us)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("another user"), "{error}");
         assert_eq!(read(directory.path()).unwrap()["A"], "1");
     }

@@ -287,8 +287,7 @@ pub struct KafkaArgs {
 
 /// A filter of the log. A single word has to be a level: as the name of a module it would silence all others.
 fn log_filter(text: &str) -> Result<String, String> {
-    let mut alone = text.split(',').map(str::trim);
-    let name = alone.find(|part| {
+    let name = text.split(',').map(str::trim).find(|part| {
         let is_level = part.is_empty() || part.parse::<LevelFilter>().is_ok();
         !is_level && !part.contains(['=', '['])
     });
@@ -342,10 +341,15 @@ fn read<T>(path: &Path, parse: impl Fn(String) -> Result<T, String>) -> Result<T
 impl ServeArgs {
     /// The settings of HTTP. Reads the file of keys.
     pub fn options(&self) -> Result<Options, ConfigError> {
-        let set = named(self.jwt_keys.as_ref()).map(|path| read(path, Ok));
-        let set = set.transpose().map_err(ConfigError::PlayerKeys)?;
-        let single = self.jwt_key.as_ref().map(|key| key.0.as_str());
-        let single = single.filter(|key| !key.is_empty());
+        let set = named(self.jwt_keys.as_ref())
+            .map(|path| read(path, Ok))
+            .transpose()
+            .map_err(ConfigError::PlayerKeys)?;
+        let single = self
+            .jwt_key
+            .as_ref()
+            .map(|key| key.0.as_str())
+            .filter(|key| !key.is_empty());
         let players = PlayerKeys::read(set.as_deref(), single, &self.jwt_audience);
         Ok(Options {
             keys: self.api_keys.clone(),
@@ -377,8 +381,10 @@ impl ServeArgs {
             return Ok(None);
         };
         let path = named(self.kafka.kafka_options_file.as_ref());
-        let of_file = path.map(|path| ClientOptions::read(path)).transpose();
-        let of_file = of_file.map_err(ConfigError::Kafka)?;
+        let of_file = path
+            .map(|path| ClientOptions::read(path))
+            .transpose()
+            .map_err(ConfigError::Kafka)?;
         let settings = Settings {
             url: url.clone(),
             group: self.kafka.kafka_group.clone(),
@@ -395,8 +401,10 @@ impl ServeArgs {
     /// The operator's rules for profiles. Reads the file of patterns.
     fn profile_rules(&self) -> Result<Rules, ConfigError> {
         let path = named(self.name_blocklist.as_ref());
-        let list = path.map(|path| read(path, |text| Blocklist::parse(&text)));
-        let list = list.transpose().map_err(ConfigError::NameBlocklist)?;
+        let list = path
+            .map(|path| read(path, |text| Blocklist::parse(&text)))
+            .transpose()
+            .map_err(ConfigError::NameBlocklist)?;
         Ok(Rules {
             hosts: self.avatar_hosts.clone(),
             blocklist: list.unwrap_or_default(),
@@ -433,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn without_keys_only_loopback_is_served_unless_told_so() {
+    fn without_keys_only_loopback_is_served_unless_allowed() {
         assert_eq!(parse(&[]).check(), Ok(()));
         assert_eq!(parse(&["--listen", "[::1]:1"]).check(), Ok(()));
         let open = parse(&["--listen", "0.0.0.0:1"]);
@@ -452,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_players_are_keys_and_are_read_at_the_start() {
+    fn signing_keys_are_read_and_checked_at_startup() {
         let secret = "a secret that is long enough, by far";
         let closed = ["--listen", "0.0.0.0:1", "--jwt-key", secret];
         assert_eq!(parse(&closed).check(), Ok(()));
@@ -466,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_of_names_are_read_at_the_start_and_a_wrong_one_is_told_with_its_line() {
+    fn name_patterns_are_read_at_startup_and_errors_name_the_line() {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("names.txt");
         let path = path.to_str().unwrap();
@@ -483,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_go_with_a_server_that_can_have_them() {
+    fn replicas_need_a_server_that_can_have_them() {
         for (flag, name) in [
             ("--min-replicas", "STANDINGS_MIN_REPLICAS"),
             ("--max-staleness-ms", "STANDINGS_MAX_STALENESS_MS"),
@@ -496,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_needs_a_program_with_kafka_and_options_that_can_be_read() {
+    fn a_topic_needs_a_build_with_kafka_and_readable_options() {
         let topic = ["--queue-url", "kafka://h:9092/events"];
         let checked = parse(&topic).check();
         if !cfg!(feature = "kafka") {
@@ -533,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn compose_passes_on_every_setting_of_a_copied_example_but_what_the_container_fixes() {
+    fn compose_passes_on_every_setting_that_the_container_does_not_fix() {
         let (compose, image) = (
             include_str!("../../compose.yaml"),
             include_str!("../../Dockerfile"),
@@ -541,10 +549,10 @@ mod tests {
         let service = under(compose, "  standings:").join("\n");
         let has = |line: &str| service.lines().any(|other| other.trim() == line);
         assert!(has("env_file: .env"), "{service}");
-        let fixed = under(&service, "    environment:").into_iter();
-        let fixed = fixed.filter(|line| !line.trim().starts_with('#'));
-        let fixed = fixed.map(|line| line.trim().split_once(": ").unwrap());
-        let fixed: Variables = fixed
+        let fixed: Variables = under(&service, "    environment:")
+            .into_iter()
+            .filter(|line| !line.trim().starts_with('#'))
+            .map(|line| line.trim().split_once(": ").unwrap())
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         // `env_file` overrides the image's values, so they have to be set again.
@@ -598,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_alone_is_no_filter_of_the_log() {
+    fn a_log_filter_needs_more_than_a_name() {
         for filter in ["info", "info,fred=off", "standings=debug, warn", "off", ""] {
             assert_eq!(log_filter(filter).as_deref(), Ok(filter));
         }

@@ -94,12 +94,16 @@ fn setting_of_others(is_given: impl Fn(&str) -> bool) -> Option<CliError> {
     let (own, of_others): (BTreeMap<_, _>, BTreeMap<_, _>) = takers
         .into_iter()
         .partition(|(_, by)| by.iter().any(is_own));
-    let mut of_others = of_others.into_iter();
-    let (variable, takers) = of_others.find(|(variable, _)| is_given(variable))?;
-    let hint = alike(&variable, own.keys());
-    let hint = hint.map_or_else(String::new, |known| format!("; did you mean {known}?"));
-    let commands = takers.iter().map(|name| format!("`{name}`"));
-    let commands = commands.collect::<Vec<_>>().join(" and ");
+    let (variable, takers) = of_others
+        .into_iter()
+        .find(|(variable, _)| is_given(variable))?;
+    let hint = alike(&variable, own.keys())
+        .map_or_else(String::new, |known| format!("; did you mean {known}?"));
+    let commands = takers
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(" and ");
     Some(CliError::OfOthers {
         variable,
         commands,
@@ -175,8 +179,12 @@ impl From<clap::Error> for CliError {
 pub fn settings() -> impl Iterator<Item = Arg> {
     let mut cli = Cli::command();
     cli.build();
-    let of_commands = cli.get_subcommands().flat_map(clap::Command::get_arguments);
-    let args: Vec<Arg> = of_commands.chain(cli.get_arguments()).cloned().collect();
+    let args: Vec<Arg> = cli
+        .get_subcommands()
+        .flat_map(clap::Command::get_arguments)
+        .chain(cli.get_arguments())
+        .cloned()
+        .collect();
     args.into_iter().filter(|arg| arg.get_env().is_some())
 }
 
@@ -198,17 +206,18 @@ pub fn warnings(file: &Variables) -> Vec<String> {
 fn warnings_of(names: impl Iterator<Item = String>) -> Vec<String> {
     let known: BTreeSet<String> = settings().filter_map(|arg| variable_of(&arg)).collect();
     let given: BTreeSet<String> = names.collect();
-    let unknown = given.difference(&known);
-    let warnings = unknown.filter_map(|name| {
-        let meant = name.to_ascii_uppercase().replace('-', "_");
-        if !meant.starts_with(PREFIX) {
-            return None;
-        }
-        let hint = alike(&meant, known.iter());
-        let hint = hint.map_or_else(String::new, |known| format!("; did you mean {known}?"));
-        Some(format!("{name} is not a setting{hint}"))
-    });
-    warnings.collect()
+    given
+        .difference(&known)
+        .filter_map(|name| {
+            let meant = name.to_ascii_uppercase().replace('-', "_");
+            if !meant.starts_with(PREFIX) {
+                return None;
+            }
+            let hint = alike(&meant, known.iter())
+                .map_or_else(String::new, |known| format!("; did you mean {known}?"));
+            Some(format!("{name} is not a setting{hint}"))
+        })
+        .collect()
 }
 
 impl KafkaArgs {
@@ -222,11 +231,11 @@ impl KafkaArgs {
             ("STANDINGS_KAFKA_OPTIONS", has_options),
             ("STANDINGS_KAFKA_OPTIONS_FILE", has_file),
         ];
-        let idle = given.into_iter();
-        let idle = idle.filter(|(_, is_given)| *is_given && self.queue_url.is_none());
-        let idle =
-            idle.map(|(name, _)| format!("{name} has no effect without STANDINGS_QUEUE_URL"));
-        idle.collect()
+        given
+            .into_iter()
+            .filter(|(_, is_given)| *is_given && self.queue_url.is_none())
+            .map(|(name, _)| format!("{name} has no effect without STANDINGS_QUEUE_URL"))
+            .collect()
     }
 }
 
@@ -244,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_of_the_file_is_a_default_of_every_command() {
+    fn variables_of_the_file_are_defaults_of_every_command() {
         let file = [
             ("STANDINGS_LISTEN", "127.0.0.1:1"),
             ("STANDINGS_REDIS_URL", ""),
@@ -277,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_of_other_commands_is_refused_where_the_service_would_run_without_it() {
+    fn the_service_refuses_settings_of_other_commands() {
         let key = [("STANDINGS_API_KEY", "hush-hush")];
         for command in [&[][..], &["serve"], &["worker"]] {
             let error = read(command, &key).unwrap_err().to_string();
@@ -297,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_makes_no_sense_is_one_line_and_no_secret_is_shown() {
+    fn an_invalid_setting_is_one_line_without_secrets() {
         for (variable, value, said) in [
             (
                 "LISTEN",
@@ -343,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_kafka_without_its_topic_are_warned_of() {
+    fn kafka_settings_without_a_topic_give_a_warning() {
         let with = |settings: &[(&str, &str)]| read(&[], settings).unwrap().serve.kafka.warnings();
         let topic = ("STANDINGS_KAFKA_DEAD_LETTER_TOPIC", "letters");
         let expected =
@@ -355,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_no_setting_is_told_with_the_one_that_may_be_meant() {
+    fn an_unknown_variable_is_reported_with_the_likely_setting() {
         let names = [
             "STANDINGS_APIKEYS",
             "STANDINGS_LISTEN",

@@ -100,7 +100,7 @@ mod tests {
     use crate::redis::StoreError;
 
     #[tokio::test]
-    async fn attempts_are_made_until_one_ends_or_there_were_enough() {
+    async fn attempts_are_made_until_one_ends_or_the_limit_is_reached() {
         let count = Cell::new(0);
         let attempt = |needed| {
             let count = &count;

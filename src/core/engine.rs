@@ -46,9 +46,7 @@ impl EventCounts {
 /// One instance: what handlers of routes and background jobs work with. Shared behind an [`Arc`].
 #[derive(Debug)]
 pub struct Engine {
-    /// Redis.
     pub store: Arc<Store>,
-    /// The time.
     pub clock: Clock,
     /// What other rooms do on the core's occasions.
     pub(crate) hooks: &'static Hooks,

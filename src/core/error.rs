@@ -55,7 +55,6 @@ pub enum Error {
     /// The stored definition can't be read: a newer release may have written it.
     #[error("the stored definition of board {board} can't be read: {detail}")]
     Unreadable {
-        /// The board.
         board: BoardId,
         /// What is wrong with it.
         detail: String,
@@ -66,14 +65,12 @@ pub enum Error {
     /// An event was refused.
     #[error("{detail}")]
     Rejected {
-        /// Why.
         rejection: Rejection,
         /// The reason for people.
         detail: String,
         /// After how many seconds the same event would not be refused for this; `None` for never.
         wait_s: Option<u64>,
     },
-    /// A quota is used up.
     #[error("{}", .0.detail)]
     QuotaExceeded(Box<UsedUp>),
     /// The log of queued events fails, or refuses the call.
@@ -201,8 +198,7 @@ impl Error {
                 )
             }
             Rejection::TooLate => {
-                let accept_late = serde_json::to_string(&definition.accept_late);
-                let accept_late = accept_late.unwrap_or_default().replace('"', "");
+                let accept_late = serde_json::to_string(&definition.accept_late).unwrap_or_default().replace('"', "");
                 format!(
                     "`at` is {at}, too old for board {id}, which accepts events up to {accept_late} late (`accept_late`; to import old events, set it to \"any\"); the current time is {now}"
                 )
@@ -213,8 +209,7 @@ impl Error {
             ),
             Rejection::ScoreBounds => SCORE_BOUNDS.to_owned(),
             Rejection::OutOfRange(window) => {
-                let max = definition.decimals.score_max();
-                let max = max.shown(definition.decimals);
+                let max = definition.decimals.score_max().shown(definition.decimals);
                 format!("with this event the member's score in {window} would be beyond ±{max}")
             }
             Rejection::Missing(dimension) => {
@@ -263,8 +258,9 @@ impl Error {
             _ => quota.frees_at(board, at),
         };
         let used = quota.describe(&shortage, board.definition.decimals);
-        let frees = frees_at.filter(|_| shortage.amount <= shortage.allowed);
-        let frees = frees.map(|frees_at| format!("; it frees up at {frees_at}"));
+        let frees = frees_at
+            .filter(|_| shortage.amount <= shortage.allowed)
+            .map(|frees_at| format!("; it frees up at {frees_at}"));
         let (name, max) = (quota.name.clone(), quota.max);
         Self::QuotaExceeded(Box::new(UsedUp {
             detail: format!(
@@ -292,7 +288,7 @@ impl Error {
         )
     }
 
-    /// Takes away how much of a quota is used, which tells what others have sent.
+    /// Removes how much of a quota is used, which reveals what others have sent.
     pub(crate) fn withhold_counts(&mut self) {
         if let Self::QuotaExceeded(used_up) = self {
             used_up.detail = format!("quota {} has too little left for this event", used_up.name);

@@ -20,8 +20,10 @@ impl States {
     ///
     /// If there is none: the engine was not put together by `setup.rs`.
     pub fn get<T: Any>(&self) -> &T {
-        let state = self.0.get(&TypeId::of::<T>());
-        let state = state.and_then(|state| state.downcast_ref());
+        let state = self
+            .0
+            .get(&TypeId::of::<T>())
+            .and_then(|state| state.downcast_ref());
         state.unwrap_or_else(|| panic!("invariant: setup.rs adopts {}", type_name::<T>()))
     }
 }

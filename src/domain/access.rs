@@ -67,8 +67,9 @@ impl Scopes {
 
     /// The scopes of the set, without those that `admin` includes.
     pub fn named(self) -> impl Iterator<Item = Scope> {
-        let scopes = Scope::ALL.into_iter();
-        scopes.filter(move |scope| self.0 & 1 << *scope as u8 != 0)
+        Scope::ALL
+            .into_iter()
+            .filter(move |scope| self.0 & 1 << *scope as u8 != 0)
     }
 }
 
@@ -293,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn admin_stands_for_all_scopes_and_no_other_for_another() {
+    fn admin_includes_all_scopes_and_no_other_scope_includes_another() {
         for scope in Scope::ALL {
             assert!(Scopes::ALL.has(scope));
             let alone = Scopes::from_iter([scope]);

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_global_unicast_is_for_everybody() {
+    fn only_global_unicast_is_public() {
         let is_global = |text: &str| is_global_unicast(text.parse().unwrap());
         for text in [
             "1.1.1.1",

@@ -29,10 +29,12 @@ impl Blocklist {
     ///
     /// # Errors
     ///
-    /// Which line is no valid pattern, and why.
+    /// Which line is not a valid pattern, and why.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let lines = text.lines().map(str::trim).enumerate();
-        let lines: Vec<(usize, &str)> = lines
+        let lines: Vec<(usize, &str)> = text
+            .lines()
+            .map(str::trim)
+            .enumerate()
             .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
             .collect();
         for (index, line) in &lines {
@@ -40,11 +42,13 @@ impl Blocklist {
             compile([*line]).map_err(|error| format!("line {}: {error}", index + 1))?;
         }
         let written = lines.iter().map(|(_, line)| *line);
-        let plain = written.clone().filter(|line| regex::escape(line) == *line);
-        let likenesses = plain.filter_map(|line| {
-            let likeness = Name::parse(line).ok()?.likeness();
-            (!likeness.is_empty()).then_some(likeness)
-        });
+        let likenesses = written
+            .clone()
+            .filter(|line| regex::escape(line) == *line)
+            .filter_map(|line| {
+                let likeness = Name::parse(line).ok()?.likeness();
+                (!likeness.is_empty()).then_some(likeness)
+            });
         Ok(Self {
             likenesses: compile(likenesses)?,
             written: compile(written)?,
@@ -84,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_finds_a_name_however_it_is_written() {
+    fn a_pattern_matches_a_name_in_every_spelling() {
         for name in [
             "admin",
             "The Admin",
@@ -134,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_pattern_is_told_with_its_line() {
+    fn an_invalid_pattern_is_reported_with_its_line() {
         for (list, line) in [
             ("a\n\n(b", "line 3: "),
             ("[a-", "line 1: "),

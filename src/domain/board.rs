@@ -89,13 +89,14 @@ impl Board {
     pub fn replaced(&self, definition: Definition, stamp: u64, now: Timestamp) -> Self {
         let revision = self.revision_at(stamp);
         let recorded = recorded(&self.definition);
-        let epochs = self::recorded(&definition).into_iter();
-        let epochs = epochs.filter_map(|window| {
-            let new = (!recorded.contains(&window)).then_some(revision);
-            let epoch = new.or_else(|| self.epochs.get(&window).copied())?;
-            Some((window, epoch))
-        });
-        let epochs = epochs.collect();
+        let epochs = self::recorded(&definition)
+            .into_iter()
+            .filter_map(|window| {
+                let new = (!recorded.contains(&window)).then_some(revision);
+                let epoch = new.or_else(|| self.epochs.get(&window).copied())?;
+                Some((window, epoch))
+            })
+            .collect();
         let placement = self.placement.towards(definition.shards);
         let id = self.id.clone();
         Self {
@@ -149,8 +150,12 @@ impl Board {
                         || definition.carryover.contains_key(unit))
             }
         };
-        let windows = self.definition.windows.iter().copied();
-        windows.filter(is_lost).collect()
+        self.definition
+            .windows
+            .iter()
+            .copied()
+            .filter(is_lost)
+            .collect()
     }
 
     /// The first revision whose events these windows include.
@@ -203,9 +208,11 @@ impl Board {
 
 /// The windows with data of their own: those defined, and the units of the rolling ones.
 fn recorded(definition: &Definition) -> BTreeSet<Window> {
-    let windows = definition.windows.iter();
-    let with_units = windows.flat_map(|window| [*window, Window::Period(window.unit())]);
-    with_units.collect()
+    definition
+        .windows
+        .iter()
+        .flat_map(|window| [*window, Window::Period(window.unit())])
+        .collect()
 }
 
 #[cfg(test)]
@@ -217,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_comes_back_begins_anew() {
+    fn a_readded_window_starts_from_scratch() {
         let now = Timestamp::parse("2026-11-21T12:00:00Z").unwrap();
         let id = BoardId::parse("b").unwrap();
         let first = Board::new(
@@ -243,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_lost_if_nothing_is_left_to_make_it_from() {
+    fn a_window_is_lost_if_nothing_remains_to_derive_it_from() {
         let lost = |before: &str, after: &str| {
             let id = BoardId::parse("b").unwrap();
             let board = Board::new(id, definition(before), 1, 1, BTreeMap::new());

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_of_redis_clock_is_told_once_whatever_the_local_clock_does() {
+    fn a_jump_of_the_redis_clock_is_reported_once_whatever_the_local_clock_does() {
         const YEAR_MS: i64 = 365 * 86_400_000;
         let (clock, begun) = (Clock::system(), Instant::now());
         // Milliseconds since the start, what Redis' clock shows, what the local clock shows, the jump.
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_differ_or_have_jumped_are_doubted_for_ten_minutes() {
+    fn a_clock_is_in_doubt_for_ten_minutes_after_a_jump_or_difference() {
         const MONTH_MS: i64 = 30 * 86_400_000;
         let begun = Instant::now();
         // Seconds since the start; by how many milliseconds Redis' clock and this machine's are ahead; whether they are in
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_follows_nothing() {
+    fn a_stopped_clock_follows_nothing() {
         let clock = Clock::set_to(Timestamp::from_ms_clamped(7));
         for redis_us in [0, 1_000_000_000_000] {
             let look = Look {
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_are_in_order_between_whole_milliseconds() {
+    fn arrivals_are_ordered_and_never_whole_milliseconds() {
         let clock = Clock::set_to(Timestamp::from_ms_clamped(7));
         let mut last = clock.now();
         for _ in 0..5_000 {

@@ -116,9 +116,10 @@ impl Board {
     /// The periods around an instant that get results when they end, with their ends.
     pub fn ending_around(&self, at: Timestamp) -> impl Iterator<Item = (Period, Timestamp)> {
         let periods = self.recorded_units();
-        let periods = periods.map(move |unit| self.calendar.containing(unit, at));
-        let periods = periods.filter(|period| self.has_result(period));
-        periods.filter_map(|period| Some((period, self.end_of(&period)?)))
+        periods
+            .map(move |unit| self.calendar.containing(unit, at))
+            .filter(|period| self.has_result(period))
+            .filter_map(|period| Some((period, self.end_of(&period)?)))
     }
 
     /// All reward rules of the board that apply to a period, including those for other windows: a rule is identified by its
@@ -131,8 +132,10 @@ impl Board {
     /// The reward rules for a period, with their indexes.
     pub fn rules_of(&self, period: &Period) -> impl Iterator<Item = (usize, &Rule)> + Clone {
         let window = Window::Period(period.unit);
-        let rules = self.all_rules_of(period).iter().enumerate();
-        rules.filter(move |(_, rule)| rule.window == window)
+        self.all_rules_of(period)
+            .iter()
+            .enumerate()
+            .filter(move |(_, rule)| rule.window == window)
     }
 
     /// The pinned terms including those of a closing decided for this instant.
@@ -175,9 +178,12 @@ impl Board {
             let kept_ms = self.kept_until_ms(&running)?.checked_sub(running.end_ms)?;
             Some(now.ms().saturating_sub(kept_ms))
         };
-        let units = self.definition.initial.iter();
-        let kept_from_ms = units.map(|unit| kept_from_ms(unit).unwrap_or(i64::MIN));
-        kept_from_ms.min().unwrap_or(i64::MIN)
+        self.definition
+            .initial
+            .iter()
+            .map(|unit| kept_from_ms(unit).unwrap_or(i64::MIN))
+            .min()
+            .unwrap_or(i64::MIN)
     }
 
     /// When a standing ends, if it keeps the lines of erased members once it is final: if it is of a period of one of the
@@ -234,8 +240,10 @@ pub fn next_due_ms(board: &Board, now: Timestamp) -> Option<i64> {
         return None;
     }
     let units = board.closed_units();
-    let ends = units.filter_map(|unit| board.calendar.containing(unit, waited).end());
-    let next = ends.chain(closes_at).min()?;
+    let next = units
+        .filter_map(|unit| board.calendar.containing(unit, waited).end())
+        .chain(closes_at)
+        .min()?;
     Some(next.saturating_add(finalize).ms())
 }
 
@@ -313,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_due_behind_the_end_of_the_board() {
+    fn nothing_is_due_after_the_end_of_the_board() {
         let board = board(
             r#"{"windows": ["all", "day"], "finalize": "1h", "closes_at": "2026-11-21T12:30:00Z"}"#,
         );
@@ -340,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_goes_by_what_was_pinned_when_it_was_closed() {
+    fn a_closed_period_follows_its_pinned_terms() {
         let json = |ranking| {
             format!(
                 r#"{{"windows": ["day"], "finalize": "0s", "ranking": "{ranking}",
@@ -377,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_its_closing_is_kept_for_longer() {
+    fn data_that_waits_for_its_closing_is_kept_longer() {
         let mut board =
             board(r#"{"windows": ["day"], "finalize": "1h", "retention": {"day": "7d"}}"#);
         let day = board

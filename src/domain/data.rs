@@ -190,7 +190,7 @@ mod tests {
 
     /// The examples of RFC 8785, 3.2.2 and 3.2.3.
     #[test]
-    fn the_form_is_that_of_the_standard() {
+    fn the_canonical_form_follows_the_standard() {
         let numbers = r#"{"numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
             "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
             "literals": [null, true, false]}"#;
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_could_understand_differently_is_refused() {
+    fn ambiguous_json_is_refused() {
         assert_eq!(
             canonical(r#"{"n": 9007199254740991}"#),
             r#"{"n":9007199254740991}"#
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_objects_of_some_size_are_data() {
+    fn data_is_an_object_of_bounded_size() {
         for text in ["null", "[]", "\"{}\"", "1", "true"] {
             assert_eq!(error(text), "must be a JSON object");
         }

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_that_was_taken_or_is_not_wanted_is_not_tried_again() {
+    fn an_accepted_or_unwanted_delivery_is_not_retried() {
         let now = Timestamp::parse("2026-11-23T00:10:00Z").unwrap();
         let new = Delivery::new("{}".to_owned(), now);
         let taken = Try {

@@ -26,9 +26,10 @@ const ALIKE_MIN: f64 = 0.8;
 
 /// The name most like this one, if it may be meant.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let alike = known.map(|known| (strsim::jaro_winkler(known, name), known));
-    let alike = alike.filter(|(likeness, _)| *likeness >= ALIKE_MIN);
-    let nearest = alike.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    let nearest = known
+        .map(|known| (strsim::jaro_winkler(known, name), known))
+        .filter(|(likeness, _)| *likeness >= ALIKE_MIN)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other));
     nearest.map(|(_, known)| known)
 }
 

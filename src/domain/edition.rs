@@ -136,8 +136,8 @@ impl Edition {
         let named = self
             .shards
             .iter()
-            .find(|(index, _)| usize::from(*index) == shard);
-        let named = named.map(|(_, seen)| seen.changed);
+            .find(|(index, _)| usize::from(*index) == shard)
+            .map(|(_, seen)| seen.changed);
         // Before the first change every history is the same.
         match named.filter(|wanted| *wanted != Changed::default()) {
             Some(wanted) if wanted.history != now.history => Reached::Unknown,
@@ -158,7 +158,6 @@ fn letter_of(state: Option<PeriodState>) -> &'static str {
     state.map_or("u", |state| LETTERS[state.index()])
 }
 
-/// Its text.
 impl fmt::Display for Edition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_of_a_shard_is_read() {
+    fn the_stored_edition_of_a_shard_is_read() {
         let changed = |text| Changed::from_stored(text);
         assert_eq!(changed(""), Some(Changed::default()));
         let (number, history) = (12, 0x4f0c);

@@ -28,7 +28,6 @@ pub struct ExportLine<'a> {
 
 /// The columns of a CSV without those of profiles.
 const COLUMNS: [&str; 4] = ["rank", "member", "score", "reached_at"];
-/// The columns of profiles.
 const PROFILE_COLUMNS: [&str; 3] = ["name", "avatar_url", "attributes"];
 
 impl ExportLine<'_> {
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_as_the_documentation_says() {
+    fn a_line_has_the_documented_format() {
         let mut json = Vec::new();
         line(Some("ann")).write_json(&mut json).unwrap();
         line(None).write_json(&mut json).unwrap();

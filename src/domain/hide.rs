@@ -44,7 +44,7 @@ impl HideId {
     }
 }
 
-/// Why a text is no valid [`Reason`].
+/// Why a text is not a valid [`Reason`].
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum ReasonError {
     /// It is empty.

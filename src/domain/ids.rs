@@ -10,7 +10,7 @@ pub const BOARD_ID_BYTES_MAX: usize = 64;
 /// The longest member id or event id, in bytes of UTF-8.
 pub const NAME_BYTES_MAX: usize = 128;
 
-/// Why a text is no valid id.
+/// Why a text is not a valid id.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum IdError {
     /// It breaks the pattern of plain names. Has what the text should be.
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ids_of_players_are_apart_from_all_others() {
+    fn ids_of_players_collide_with_no_others() {
         let player = |text| MemberId::parse(text).unwrap();
         let id = |text| EventId::parse(text).unwrap();
         let of_player = EventId::of_player(&player("a"), &id("b/c"));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ids_of_records_are_apart_from_all_others() {
+    fn ids_of_records_collide_with_no_others() {
         let of_record = EventId::of_record(&Partition::new("votes", 3), 17);
         assert_eq!(of_record.as_sent(), "votes/3/17");
         assert!(

@@ -58,8 +58,7 @@ impl Includes {
 
     /// The words of the set.
     pub fn words(self) -> impl Iterator<Item = Include> {
-        let words = Include::ALL.into_iter();
-        words.filter(move |word| self.has(*word))
+        Include::ALL.into_iter().filter(move |word| self.has(*word))
     }
 
     /// The index of the set among all [`Includes::SETS`] sets.

@@ -77,8 +77,10 @@ impl KnownOffsets {
                 .entry(epoch)
                 .or_insert((sharding.clone(), offsets.clone()));
         }
-        let taken = shards.iter().map(|known| known.taken().unwrap_or(NONE));
-        let taken: Vec<i64> = taken.collect();
+        let taken: Vec<i64> = shards
+            .iter()
+            .map(|known| known.taken().unwrap_or(NONE))
+            .collect();
         if former.is_empty() && taken.iter().all(|offset| *offset == NONE) {
             return Vec::new();
         }
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_partition_is_never_less_than_nothing() {
+    fn the_rest_of_a_partition_is_never_negative() {
         let left = |taken| {
             let partition = Partition::new("votes", 0);
             let end = 9;
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_has_one_text() {
+    fn a_partition_has_one_spelling() {
         assert_eq!(Partition::new("votes.eu", 12).to_string(), "votes.eu/12");
     }
 }

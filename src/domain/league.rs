@@ -218,15 +218,20 @@ impl League {
 
     /// The index of the tier with this name.
     pub fn tier_named(&self, name: &str) -> Option<u8> {
-        let mut tiers = self.tiers.iter();
-        let index = tiers.position(|tier| tier.name.as_str() == name)?;
+        let index = self
+            .tiers
+            .iter()
+            .position(|tier| tier.name.as_str() == name)?;
         u8::try_from(index).ok()
     }
 
     /// The index of the last tier.
     pub fn last_tier(&self) -> u8 {
-        let last = self.tiers.len().checked_sub(1);
-        let last = last.and_then(|last| u8::try_from(last).ok());
+        let last = self
+            .tiers
+            .len()
+            .checked_sub(1)
+            .and_then(|last| u8::try_from(last).ok());
         last.expect("invariant: a league has 1 to 20 tiers")
     }
 
@@ -253,9 +258,11 @@ impl League {
 
     /// The score with which the member at this place of its cohort, from 1, opens its next period.
     pub fn bonus(&self, place: u64, decimals: Decimals) -> Score {
-        let rules = self.entry_bonus.iter();
-        let won = rules.filter(|rule| (rule.ranks[0]..=rule.ranks[1]).contains(&place));
-        let won = won.map(|rule| score_of(rule.score, decimals).scaled());
+        let won = self
+            .entry_bonus
+            .iter()
+            .filter(|rule| (rule.ranks[0]..=rule.ranks[1]).contains(&place))
+            .map(|rule| score_of(rule.score, decimals).scaled());
         Score::from_stored(won.sum())
     }
 
@@ -419,7 +426,7 @@ impl Board {
         unit_of(&self.definition)
     }
 
-    /// The settings of its league that apply to a period; `None` if it is no league.
+    /// The settings of its league that apply to a period; `None` if it is not a league.
     pub fn league_of(&self, period: &Period) -> Option<&League> {
         self.leagues_from(period).next()
     }
@@ -429,20 +436,23 @@ impl Board {
     pub fn tier_in(&self, tier: u8, from: &Period, to: &Period) -> u8 {
         let later = self.leagues_from(to).count();
         let all: Vec<&League> = self.leagues_from(from).collect();
-        let changes = all.windows(2).take(all.len().saturating_sub(later));
-        changes.fold(tier, |tier, change| {
-            let name = change[0].tier(tier).name.as_str();
-            let same = change[1].tier_named(name);
-            same.unwrap_or_else(|| tier.min(change[1].last_tier()))
-        })
+        all.windows(2)
+            .take(all.len().saturating_sub(later))
+            .fold(tier, |tier, change| {
+                let name = change[0].tier(tier).name.as_str();
+                let same = change[1].tier_named(name);
+                same.unwrap_or_else(|| tier.min(change[1].last_tier()))
+            })
     }
 
     /// The settings that apply to a period, and those that came after them.
     fn leagues_from(&self, period: &Period) -> impl Iterator<Item = &League> {
         let own = self.definition.league.as_ref();
         let start_ms = period.start_ms;
-        let former = self.league_before.iter();
-        let former = former.skip_while(move |former| former.until.ms() <= start_ms);
+        let former = self
+            .league_before
+            .iter()
+            .skip_while(move |former| former.until.ms() <= start_ms);
         former.map(|former| &former.league).chain(own)
     }
 
@@ -472,7 +482,7 @@ impl Board {
         former.split_off(spare)
     }
 
-    /// The name of a cohort of a period for users: `silver-17`. `None` if the board is no league.
+    /// The name of a cohort of a period for users: `silver-17`. `None` if the board is not a league.
     pub fn cohort_name(&self, period: &Period, cohort: Cohort) -> Option<String> {
         let league = self.league_of(period)?;
         Some(league.cohort_name(cohort))
@@ -522,10 +532,9 @@ mod tests {
     }
 
     fn tiers(shares: &[(&str, f64, f64)]) -> Value {
-        let tiers = shares.iter().map(
+        shares.iter().map(
             |(name, promote, demote)| json!({"name": name, "promote": promote, "demote": demote}),
-        );
-        tiers.collect()
+        ).collect()
     }
 
     fn three() -> Value {
@@ -550,8 +559,11 @@ mod tests {
     }
 
     fn pointers(fields: &Value) -> Vec<String> {
-        let errors = defined(fields).check().into_iter();
-        errors.map(|FieldError { pointer, .. }| pointer).collect()
+        defined(fields)
+            .check()
+            .into_iter()
+            .map(|FieldError { pointer, .. }| pointer)
+            .collect()
     }
 
     fn at(text: &str) -> Timestamp {
@@ -567,15 +579,14 @@ mod tests {
             (&shown["shards"], &shown["finalize"]),
             (&json!(16), &json!("0s"))
         );
-        let expected = json!({"cohort_size": 100, "join_until": null, "min_cohort": 1, "min_score_to_promote": 0,
-            "idle": "keep", "entry_bonus": [], "tiers": three()});
         // 0 is written as such, and not as 0.0.
-        let expected = expected.to_string().replace("0.0", "0");
+        let expected = json!({"cohort_size": 100, "join_until": null, "min_cohort": 1, "min_score_to_promote": 0,
+            "idle": "keep", "entry_bonus": [], "tiers": three()}).to_string().replace("0.0", "0");
         assert_eq!(shown["league"].to_string().replace("0.0", "0"), expected);
     }
 
     #[test]
-    fn what_makes_no_sense_in_a_league_is_refused() {
+    fn settings_that_do_not_fit_a_league_are_refused() {
         for (other, pointer) in [
             (json!({"windows": ["day", "week"]}), "/windows"),
             (json!({"windows": ["year"]}), "/windows"),
@@ -766,14 +777,14 @@ mod tests {
             assert_eq!(board.section_named(Unit::Week, name), Some(section));
         }
         assert_eq!(board.section_named(Unit::Week, "2026-11-16/"), None);
-        let shards =
-            (1..1_000).map(|number| board.shard_of_cohort(&period, Cohort { tier: 0, number }));
-        let used: std::collections::BTreeSet<usize> = shards.collect();
+        let used: std::collections::BTreeSet<usize> = (1..1_000)
+            .map(|number| board.shard_of_cohort(&period, Cohort { tier: 0, number }))
+            .collect();
         assert_eq!(used, (0..16).collect());
     }
 
     #[test]
-    fn changed_settings_hold_from_the_next_period_on() {
+    fn changed_settings_apply_from_the_next_period() {
         let first = board(&league(&json!({})));
         let size = |board: &Board, day: &str| {
             let period = board
@@ -807,7 +818,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tier_goes_on_by_its_name_and_then_by_its_index() {
+    fn a_tier_is_matched_by_name_then_by_index() {
         let with = |names: &[&str]| {
             let shares: Vec<_> = names.iter().map(|name| (*name, 0.0, 0.0)).collect();
             league(&json!({"league": {"tiers": tiers(&shares)}}))

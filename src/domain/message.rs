@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_is_repeated_makes_the_same_id_and_no_other_step_does() {
+    fn an_id_depends_on_its_step_only() {
         let at = Timestamp::parse("2026-11-23T00:10:00Z").unwrap();
         let later = Timestamp::parse("2026-11-23T00:10:07Z").unwrap();
         let data = json!({"window": "week", "key": "2026-W47", "revision": 1});

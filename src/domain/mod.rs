@@ -22,6 +22,8 @@
 //! - Redis forgets event ids by its own clock, and a jump of that clock is not corrected: an index of deadlines would
 //!   double the memory of each id. The service reports a jump instead.
 
+#![warn(missing_docs)]
+
 // An event, and what it changes.
 pub mod data;
 pub mod event;
@@ -63,7 +65,7 @@ pub mod ids;
 pub mod name;
 pub mod profile;
 
-// Callers, messages to others, and what is told to operators.
+// Callers, messages to others, and warnings for operators.
 pub mod access;
 pub mod address;
 pub mod delivery;

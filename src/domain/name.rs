@@ -57,7 +57,7 @@ const DRAWN: &[(char, &str)] = &[
 /// Digits and signs written for letters, and those letters.
 const LEET: [&str; 2] = ["0123456789@$!|", "oizeasgtbgasii"];
 
-/// Why a text is no valid name.
+/// Why a text is not a valid name.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum NameError {
     /// It is empty, or only spaces.
@@ -88,8 +88,11 @@ impl Name {
             return Err(NameError::Long);
         }
         let normalized = ComposingNormalizerBorrowed::new_nfc().normalize(text);
-        let words = normalized.split(is_space).filter(|word| !word.is_empty());
-        let name = words.collect::<Vec<_>>().join(" ");
+        let name = normalized
+            .split(is_space)
+            .filter(|word| !word.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ");
         check(&name)?;
         Ok(Self(name))
     }
@@ -107,7 +110,7 @@ impl Name {
         let folded = fold(&compatible);
         // A capital may look like a different letter than its small one.
         let (small, great) = (latin(&folded, is_mark), fold(&latin(&compatible, is_mark)));
-        let forms = [
+        let mut forms: Vec<String> = [
             without_digits(&small, 'i'),
             without_digits(&small, 'l'),
             without_digits(&great, 'i'),
@@ -116,11 +119,10 @@ impl Name {
             great,
             skeleton(&compatible),
             folded,
-        ];
-        let mut forms: Vec<String> = forms
-            .into_iter()
-            .flat_map(|form| [bare(&form), form])
-            .collect();
+        ]
+        .into_iter()
+        .flat_map(|form| [bare(&form), form])
+        .collect();
         forms.sort_unstable();
         forms.dedup();
         forms
@@ -283,8 +285,10 @@ fn drawn(character: char) -> char {
 /// character that may stand for i or l becomes `stroke`. Several digits at the end of a word are a number.
 fn without_digits(text: &str, stroke: char) -> String {
     let letter_of = |character: char| {
-        let mut letters = LEET[0].chars().zip(LEET[1].chars());
-        let (_, letter) = letters.find(|(written, _)| *written == character)?;
+        let (_, letter) = LEET[0]
+            .chars()
+            .zip(LEET[1].chars())
+            .find(|(written, _)| *written == character)?;
         Some(if letter == 'i' { stroke } else { letter })
     };
     let is_kept = |one: &char| one.is_alphanumeric() || letter_of(*one).is_some();
@@ -382,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_show_is_refused() {
+    fn invisible_characters_are_refused() {
         for character in [
             '\0',
             '\n',
@@ -426,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_short() {
+    fn a_name_is_bounded() {
         assert!(name(&"é".repeat(64)).is_ok());
         assert!(name(&"😀".repeat(64)).is_ok());
         assert_eq!(name(&"a".repeat(65)), Err(NameError::Long));
@@ -438,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_look_alike_have_a_form_in_common() {
+    fn lookalike_names_share_a_form() {
         for text in [
             "admin",
             "ADMIN",

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_more_than_wanted_tells_that_more_follows() {
+    fn one_extra_item_means_that_more_follow() {
         let split = |count: u32, limit| Part::split((1..=count).collect(), limit, u32::clone);
         assert_eq!(split(0, 2), Part::last(vec![]));
         assert_eq!(split(2, 2), Part::last(vec![1, 2]));

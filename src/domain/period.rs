@@ -865,7 +865,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_key_is_told_what_is_right() {
+    fn an_invalid_key_gets_the_expected_format() {
         let zone = "America/New_York";
         let nearest = |unit, key| match calendar(zone).parse_key(unit, key) {
             Err(KeyError::NotAStart { holder, .. }) => holder,
@@ -1064,7 +1064,7 @@ mod tests {
         }
 
         #[test]
-        fn smaller_periods_lie_in_larger_ones((tz, at) in zone_and_instant()) {
+        fn smaller_periods_are_within_larger_ones((tz, at) in zone_and_instant()) {
             let calendar = Calendar { tz, ..calendar("UTC") };
             let within = |small, large| {
                 let small = calendar.containing(small, at);
@@ -1078,7 +1078,7 @@ mod tests {
         }
 
         #[test]
-        fn what_parses_as_a_key_is_that_key(
+        fn a_parsed_key_formats_back(
             tz in select(Zone::all()),
             key in "\\PC{0,30}|[+]?[0-9]{4,5}(-[01]1){0,2}(T[0-2][0-9](:[0-5]0){1,2}[.0-9]{0,5}Z)?"
         ) {

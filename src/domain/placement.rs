@@ -126,8 +126,9 @@ impl Placement {
 
     /// All shardings that may have left data.
     pub fn all(&self) -> impl Iterator<Item = Sharding> {
-        let former = self.former.iter().map(|former| former.sharding);
-        former
+        self.former
+            .iter()
+            .map(|former| former.sharding)
             .chain([self.current])
             .chain(self.next.map(|next| next.to))
     }
@@ -172,8 +173,11 @@ mod tests {
             }
         }
         assert_eq!(seen[1], "b:4:0:1");
-        let shardings = board.placement.all().map(|sharding| sharding.to_string());
-        let shardings: Vec<String> = shardings.collect();
+        let shardings: Vec<String> = board
+            .placement
+            .all()
+            .map(|sharding| sharding.to_string())
+            .collect();
         assert_eq!(shardings, ["1", "4.1", "1.2", "4.3", "2.4"]);
         for (text, sharding) in shardings.iter().zip(board.placement.all()) {
             assert_eq!(text.parse(), Ok(sharding));

@@ -58,7 +58,7 @@ impl Plan {
             Ok(quotas) => (rejection, quotas),
             Err(missing) => (rejection.or(Some(Rejection::Missing(missing))), Vec::new()),
         };
-        // Last, since this one passes: whoever sends the event again is not refused for another reason then.
+        // Last, since only this one passes with time: an event that is sent again is then not refused for another reason.
         let is_early = at > came_in && came_in < due(board, at);
         let rejection = rejection.or(is_early.then_some(Rejection::InFuture));
         Self {
@@ -89,10 +89,15 @@ impl Plan {
             return None;
         }
         let of_route = Timestamp::from_ms_clamped(self.route.at_ms.end);
-        let of_quotas = board.definition.quotas.iter();
-        let of_quotas = of_quotas.filter_map(|quota| quota.frees_at(board, self.at));
-        let ends = of_quotas.chain(definition.closes_at);
-        Some(ends.fold(of_route, Timestamp::min))
+        Some(
+            board
+                .definition
+                .quotas
+                .iter()
+                .filter_map(|quota| quota.frees_at(board, self.at))
+                .chain(definition.closes_at)
+                .fold(of_route, Timestamp::min),
+        )
     }
 
     /// In a league, the cohort that it counts in.
@@ -440,8 +445,11 @@ impl Route {
 
 /// The period to which a share of a period's scores is carried over, and the share's index in the board's `carryover`.
 fn carried_to(board: &Board, period: &Period) -> Option<(usize, Period)> {
-    let mut units = board.definition.carryover.keys();
-    let index = units.position(|unit| *unit == period.unit)?;
+    let index = board
+        .definition
+        .carryover
+        .keys()
+        .position(|unit| *unit == period.unit)?;
     Some((index, board.calendar.next(period)?))
 }
 
@@ -524,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_out_of_a_queue_is_late_by_the_time_of_queuing_and_finds_the_standings_of_now() {
+    fn a_queued_event_is_late_by_its_time_of_queuing_and_uses_current_standings() {
         let board = board(r#"{"windows": ["day", "last-3-days"], "accept_late": "1h"}"#);
         let now = at("2026-11-22T11:00:00Z");
         let instants = |event, came_in| Instants {
@@ -563,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_goes_to_each_period_and_its_share_to_the_next() {
+    fn an_event_counts_in_each_period_and_carries_its_share_over() {
         let board = board(
             r#"{"windows": ["day", "week", "all", "last-3-days"], "carryover": {"day": 0.2, "week": 0.5}}"#,
         );
@@ -616,8 +624,10 @@ mod tests {
         let plan = Routes::default().plan(&board, event(5, now), now);
         let amounts: Vec<_> = plan.amounts.iter().map(|score| score.scaled()).collect();
         assert_eq!(amounts, [15, 7, 5, 2]);
-        let writes = plan.route.writes.iter();
-        let raw: Vec<_> = writes
+        let raw: Vec<_> = plan
+            .route
+            .writes
+            .iter()
             .filter(|write| write.standing.series.track == Track::Raw)
             .map(|write| (write.standing.series.list, write.amount.column(&board)))
             .collect();
@@ -670,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rolling_window_knows_its_history_and_what_came_later() {
+    fn a_rolling_window_has_its_history_and_later_periods() {
         let board = board(r#"{"windows": ["last-3-days"], "accept_late": "any"}"#);
         let now = at("2026-11-21T12:00:00Z");
         let keys = |periods: &[Period]| -> Vec<String> {
@@ -721,7 +731,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_told_only_if_nothing_stays() {
+    fn a_temporary_obstacle_is_reported_only_without_a_permanent_one() {
         let board = board(
             r#"{"windows": ["all"], "score_max": 9, "closes_at": "2026-11-22T00:00:00Z",
                 "quotas": [{"name": "q", "by": ["voter"], "window": "day", "max": 9}]}"#,
@@ -767,7 +777,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_of_scores_belong_to_what_is_taken() {
+    fn a_score_outside_the_bounds_is_refused() {
         let board =
             board(r#"{"windows": ["all"], "decimals": 1, "score_min": -0.5, "score_max": 3}"#);
         let now = at("2026-11-21T00:00:00Z");
@@ -778,7 +788,7 @@ mod tests {
     }
 
     #[test]
-    fn time_decides_what_is_taken() {
+    fn an_event_is_accepted_by_its_time() {
         let board = board(
             r#"{"windows": ["all"], "opens_at": "2026-11-20T00:00:00Z", "closes_at": "2026-11-22T00:00:00Z"}"#,
         );

@@ -88,18 +88,21 @@ impl FromStr for Hosts {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let names = text.split(',').map(str::trim);
-        let names = names.filter(|name| !name.is_empty()).map(|name| {
-            let host = name.strip_prefix("*.").unwrap_or(name);
-            let address = Url::parse(&format!("https://{host}/")).ok();
-            let parsed = address.as_ref().and_then(Url::host_str);
-            let is_sound = parsed.is_some_and(|parsed| parsed.eq_ignore_ascii_case(host));
-            let lower = name.to_ascii_lowercase();
-            is_sound.then_some(lower).ok_or_else(|| {
-                format!("{name:?} is not a host, such as img.example.com or *.example.com")
+        let names: Vec<String> = text
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(|name| {
+                let host = name.strip_prefix("*.").unwrap_or(name);
+                let address = Url::parse(&format!("https://{host}/")).ok();
+                let parsed = address.as_ref().and_then(Url::host_str);
+                let is_sound = parsed.is_some_and(|parsed| parsed.eq_ignore_ascii_case(host));
+                let lower = name.to_ascii_lowercase();
+                is_sound.then_some(lower).ok_or_else(|| {
+                    format!("{name:?} is not a host, such as img.example.com or *.example.com")
+                })
             })
-        });
-        let names: Vec<String> = names.collect::<Result<_, _>>()?;
+            .collect::<Result<_, _>>()?;
         Ok(Self((!names.is_empty()).then(|| names.into())))
     }
 }
@@ -129,11 +132,15 @@ impl Rules {
         let mut refuse = |pointer: &str, detail: &dyn fmt::Display| {
             errors.push(FieldError::new(pointer, detail));
         };
-        let name = Name::parse(&draft.name);
-        let name = name.map_err(|error| refuse("/name", &error)).ok();
-        let avatar_url = draft.avatar_url.as_deref();
-        let avatar_url = avatar_url.map(|url| self.avatar_url(url)).transpose();
-        let avatar_url = avatar_url.map_err(|error| refuse("/avatar_url", &error));
+        let name = Name::parse(&draft.name)
+            .map_err(|error| refuse("/name", &error))
+            .ok();
+        let avatar_url = draft
+            .avatar_url
+            .as_deref()
+            .map(|url| self.avatar_url(url))
+            .transpose()
+            .map_err(|error| refuse("/avatar_url", &error));
         let attributes = match &draft.attributes {
             Some(sent) => self::attributes(sent)
                 .map_err(|error| refuse("/attributes", &error))
@@ -294,8 +301,9 @@ impl Record {
         rules: &Rules,
         (writer, now): (&str, Timestamp),
     ) -> Self {
-        let blocked = before.map(|before| before.blocked.clone());
-        let blocked = blocked.unwrap_or_default();
+        let blocked = before
+            .map(|before| before.blocked.clone())
+            .unwrap_or_default();
         let same = before.filter(|before| {
             let before = &before.profile;
             before.name == profile.name && before.avatar_url == profile.avatar_url

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_told() {
+    fn damage_is_reported() {
         let good = queued();
         let error = |id: &[u8], encoded: &[u8]| QueuedEvent::decode(id, encoded).unwrap_err();
         let encoded = good.encode();

@@ -209,13 +209,14 @@ impl Quota {
     /// Its allowances, `max` first: events, or scaled points.
     pub fn allowances(&self, board: &Board) -> Vec<i64> {
         let scale = 10_i64.pow(u32::from(self.decimals(board).digits()));
-        let all = std::iter::once(self.max).chain(self.extra.iter().map(|extra| extra.max));
-        all.map(|max| {
-            i64::try_from(max)
-                .unwrap_or(i64::MAX / scale)
-                .saturating_mul(scale)
-        })
-        .collect()
+        std::iter::once(self.max)
+            .chain(self.extra.iter().map(|extra| extra.max))
+            .map(|max| {
+                i64::try_from(max)
+                    .unwrap_or(i64::MAX / scale)
+                    .saturating_mul(scale)
+            })
+            .collect()
     }
 
     /// The pools that events of this origin, for this member and at this instant take from; or the missing field.
@@ -317,16 +318,20 @@ impl Quota {
 
 /// What an event takes from each quota of its board; or the first field that it lacks.
 pub fn uses(board: &Board, event: &Event, at: Timestamp) -> Result<Vec<QuotaUse>, Dimension> {
-    let quotas = board.definition.quotas.iter().enumerate();
-    let uses = quotas.map(|(index, quota)| {
-        let used = quota.use_of(index, board, &event.origin, Some(&event.member), at)?;
-        let amount = match quota.measure {
-            Measure::Events => 1,
-            Measure::Score => event.score.scaled().abs(),
-        };
-        Ok(QuotaUse { amount, ..used })
-    });
-    uses.collect()
+    board
+        .definition
+        .quotas
+        .iter()
+        .enumerate()
+        .map(|(index, quota)| {
+            let used = quota.use_of(index, board, &event.origin, Some(&event.member), at)?;
+            let amount = match quota.measure {
+                Measure::Events => 1,
+                Measure::Score => event.score.scaled().abs(),
+            };
+            Ok(QuotaUse { amount, ..used })
+        })
+        .collect()
 }
 
 /// The counts for events of this origin, for this member and at this instant, of those quotas that depend on nothing else.
@@ -336,8 +341,11 @@ pub fn counts(
     member: Option<&MemberId>,
     at: Timestamp,
 ) -> Vec<QuotaUse> {
-    let quotas = board.definition.quotas.iter().enumerate();
-    quotas
+    board
+        .definition
+        .quotas
+        .iter()
+        .enumerate()
         .filter_map(|(index, quota)| quota.use_of(index, board, origin, member, at).ok())
         .collect()
 }
@@ -422,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_says_what_is_used_and_of_how_much() {
+    fn a_shortage_says_how_much_of_the_quota_is_used() {
         let board = board(
             r#"[{"name": "a", "by": ["voter"], "window": "total", "max": 1},
                 {"name": "b", "by": ["voter"], "window": "90s", "max": 3},
@@ -475,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_uses_the_pools_of_its_channel_under_names_of_their_own() {
+    fn an_event_uses_the_distinctly_named_pools_of_its_channel() {
         let board = board(
             r#"[{"name": "q", "by": ["voter", "member"], "window": "hour", "max": 3, "measure": "score",
                 "extra": [{"channel": ["x"], "max": 1}, {"channel": ["w", "x"], "max": 2}]}]"#,

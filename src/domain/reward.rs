@@ -139,7 +139,6 @@ impl Rule {
         ranking == Ranking::Ordinal && self.ranks.is_some_and(|[_, last]| last <= listed)
     }
 
-    /// Whether an entry wins.
     fn wins(&self, standing: &RankedStanding, at: &Placing) -> bool {
         let is_placed = match (self.ranks, self.top_percent) {
             (Some([first, last]), _) => (first..=last).contains(&at.rank(standing.ranking)),
@@ -164,7 +163,7 @@ impl Rule {
     }
 
     fn takes_score(&self, standing: &RankedStanding, score: Score) -> bool {
-        // A bound that is no valid score of the board was refused with the definition.
+        // A bound that is not a valid score of the board was refused with the definition.
         let min = self
             .min_score
             .and_then(|min| min.score(standing.decimals).ok());
@@ -197,7 +196,6 @@ struct Placing {
     place: u64,
     /// How many distinct scores there are up to its own.
     step: u64,
-    /// Its score.
     score: Score,
 }
 
@@ -282,12 +280,14 @@ mod tests {
     /// The errors of one rule for the days of a board.
     fn errors(rest: &str, rule: &str) -> Vec<String> {
         let rules = format!(r#"[{{"id": "a", "reward": 1, {rule}}}]"#);
-        let errors = check(&definition(rest, &rules)).into_iter();
-        errors.map(|error| error.pointer).collect()
+        check(&definition(rest, &rules))
+            .into_iter()
+            .map(|error| error.pointer)
+            .collect()
     }
 
     #[test]
-    fn rules_that_make_no_sense_are_refused() {
+    fn invalid_rules_are_refused() {
         let day = |rule: &str| errors("", &format!(r#""window": "day", {rule}"#));
         for sound in [
             r#""ranks": [1, 1]"#,
@@ -316,16 +316,15 @@ mod tests {
         let twice = r#"[{"id": "a", "window": "day", "ranks": [1, 1], "reward": 1},
             {"id": "a", "window": "day", "ranks": [2, 2], "reward": null}]"#;
         assert_eq!(check(&definition("", twice))[0].pointer, "/rewards/1/id");
-        let rules = (0..=RULES_MAX).map(|id| {
-            format!(r#"{{"id": "{id}", "window": "day", "ranks": [1, 1], "reward": 1}}"#)
-        });
-        let rules: Vec<String> = rules.collect();
+        let rules: Vec<String> = (0..=RULES_MAX)
+            .map(|id| format!(r#"{{"id": "{id}", "window": "day", "ranks": [1, 1], "reward": 1}}"#))
+            .collect();
         let rules = format!("[{}]", rules.join(","));
         assert_eq!(check(&definition("", &rules))[0].pointer, "/rewards");
     }
 
     #[test]
-    fn no_rule_reaches_beyond_a_list_that_is_kept_short() {
+    fn no_rule_reaches_beyond_a_short_list() {
         let short = |rest: &str, rule: &str| {
             let rest = format!(r#""keep_top": 10, "update": "max", {rest}"#);
             let json = format!(
@@ -343,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_percentage_no_id_and_no_reward_is_refused() {
+    fn invalid_percentages_ids_and_rewards_are_refused() {
         let parse = |rule: &str| serde_json::from_str::<Rule>(rule).is_ok();
         let percent = |percent: &str| {
             parse(&format!(
@@ -377,11 +376,13 @@ mod tests {
 
     /// The rules by which each entry of a standing wins.
     fn winners(ranking: Ranking, order: Order, rules: &[&str], scores: &[i64]) -> Vec<Vec<usize>> {
-        let rules = rules.iter().map(|rule| {
-            let json = format!(r#"{{"id": "a", "window": "day", "reward": 1, {rule}}}"#);
-            serde_json::from_str(&json).unwrap()
-        });
-        let rules: Vec<Rule> = rules.collect();
+        let rules: Vec<Rule> = rules
+            .iter()
+            .map(|rule| {
+                let json = format!(r#"{{"id": "a", "window": "day", "reward": 1, {rule}}}"#);
+                serde_json::from_str(&json).unwrap()
+            })
+            .collect();
         let standing = RankedStanding {
             ranking,
             order,
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_win_as_they_are_shown() {
+    fn rewards_go_by_the_shown_ranks() {
         let scores = [9, 7, 7, 7, 5, 3];
         let won = |ranking, rule| winners(ranking, Order::Desc, &[rule], &scores).len();
         let ranks = r#""ranks": [1, 2]"#;
@@ -422,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentage_goes_by_the_first_of_a_tie_and_is_rounded_up() {
+    fn a_percentage_uses_the_first_of_a_tie_and_is_rounded_up() {
         let won = |percent: &str, scores: &[i64]| {
             let rule = format!(r#""top_percent": {percent}"#);
             let of = |ranking| winners(ranking, Order::Desc, &[&rule], scores).len();
@@ -449,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_add_up_and_a_score_may_be_asked_for() {
+    fn rules_add_up_and_may_require_a_score() {
         let rules = [r#""ranks": [1, 1]"#, r#""top_percent": 50, "min_score": 5"#];
         let won = winners(Ranking::Ordinal, Order::Desc, &rules, &[9, 5, 4, 3, 2, 1]);
         assert_eq!(won, [vec![0, 1], vec![1]]);
@@ -458,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_course_goes_on_where_it_was_noted() {
+    fn a_scan_continues_where_it_was_stored() {
         let rule = r#"{"id": "a", "window": "day", "ranks": [1, 3], "reward": 1}"#;
         let rules: [Rule; 1] = [serde_json::from_str(rule).unwrap()];
         let standing = RankedStanding {

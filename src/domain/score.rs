@@ -24,7 +24,7 @@ const FRACTION_MAX: i64 = 10_i64.pow(15) - 1;
 /// The digits of [`SCORE_MAX`]; a number with more digits is always out of range.
 const SCORE_DIGITS_MAX: i64 = 16;
 
-/// Why a number is no valid score of a board.
+/// Why a number is not a valid score of a board.
 #[derive(Clone, Debug, Eq, Error, PartialEq)]
 pub enum ScoreError {
     /// It has more decimals than the board keeps.
@@ -101,7 +101,7 @@ impl Score {
         self.0
     }
 
-    /// Parses the text of a JSON number exactly: `12`, `-0.50`, `1.2e3`. Trailing zeros are no decimals.
+    /// Parses the text of a JSON number exactly: `12`, `-0.50`, `1.2e3`. Trailing zeros don't count as decimals.
     pub fn parse(text: &str, decimals: Decimals) -> Result<Self, ScoreError> {
         let (negative, unsigned) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -269,7 +269,6 @@ impl Bound {
 }
 
 impl From<Score> for Bound {
-    /// A whole number.
     fn from(whole: Score) -> Self {
         Self(whole.shown(Decimals(0)))
     }
@@ -355,8 +354,10 @@ pub(crate) fn read_parts<'de, D: Deserializer<'de>>(
     detail: &str,
 ) -> Result<i64, D::Error> {
     let text = Box::<RawValue>::deserialize(deserializer)?;
-    let parts = Score::parse(text.get(), Decimals(decimals)).map(Score::scaled);
-    let parts = parts.ok().filter(|parts| allowed.contains(parts));
+    let parts = Score::parse(text.get(), Decimals(decimals))
+        .map(Score::scaled)
+        .ok()
+        .filter(|parts| allowed.contains(parts));
     parts.ok_or_else(|| D::Error::custom(detail))
 }
 
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn scores_out_of_range_are_refused() {
         assert_eq!(
             parse("12.345", 0),
             Err(ScoreError::Decimals {
@@ -462,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_answer_shows_is_read_digit_by_digit() {
+    fn a_shown_score_is_read_digit_by_digit() {
         for (scaled, decimals) in [
             (0, 0),
             (1, 6),

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_the_sha_256_and_comes_back_from_its_text() {
+    fn a_digest_is_the_sha_256_and_is_parsed_back() {
         let digest = Digest::of("abc");
         let text = serde_json::to_string(&digest).unwrap();
         let of_abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";

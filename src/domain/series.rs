@@ -188,10 +188,10 @@ impl Board {
 
     /// The series that are sums.
     pub fn derived(&self) -> impl Iterator<Item = Derived> {
-        let windows = self.definition.windows.iter();
-        windows.flat_map(|window| {
-            let tracks = self.tracks().iter();
-            tracks.filter_map(|track| self.derived_as(self.series(*window, *track)))
+        self.definition.windows.iter().flat_map(|window| {
+            self.tracks()
+                .iter()
+                .filter_map(|track| self.derived_as(self.series(*window, *track)))
         })
     }
 

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_of_one_secret_and_shows_it_to_nobody() {
+    fn a_session_has_one_secret_and_never_shows_it() {
         let secret = Digest::of("a-reader");
         let session = Session::new("id", None, &secret);
         assert!(session.is_of("id", &secret));

@@ -105,8 +105,10 @@ impl Board {
 
     /// The shards of another of its shardings.
     pub fn shards_of(self: &Arc<Self>, sharding: Sharding) -> Vec<Shard> {
-        let shards = sharding.all().map(|id| Shard::new(Arc::clone(self), id));
-        shards.collect()
+        sharding
+            .all()
+            .map(|id| Shard::new(Arc::clone(self), id))
+            .collect()
     }
 
     /// The index of the shard of a member.
@@ -186,7 +188,7 @@ impl ShardId {
         }
     }
 
-    /// The board and the shard with this tag; `None` if it is no tag.
+    /// The board and the shard with this tag; `None` if it is not a tag.
     pub fn of_tag(tag: &str) -> Option<(BoardId, Self)> {
         let mut parts = tag.split(':');
         let id = BoardId::parse(parts.next()?).ok()?;
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_has_one_shard_for_ever_and_the_shards_are_about_alike() {
+    fn every_member_has_a_fixed_shard_and_shards_are_balanced() {
         let board = board(16);
         let mut counts = [0; 16];
         for number in 0..16_000 {
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_tell_their_shard() {
+    fn a_tag_names_its_shard() {
         let id = BoardId::parse("b").unwrap();
         for (shards, index, epoch) in [(1, 0, 0), (16, 3, 0), (1, 0, 2), (4, 0, 12)] {
             let of = Sharding { shards, epoch };

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_is_final_where_its_barrier_was_seen_and_at_no_time_by_itself() {
+    fn a_period_is_final_by_its_barrier_and_never_by_time_alone() {
         let mut board = board(r#"{"windows": ["day", "all"], "finalize": "10m"}"#);
         board.finalize_since = Some(at("2026-11-21T23:00:00Z"));
         let (before, end) = ("2026-11-21T23:59:59.999Z", "2026-11-22T00:00:00Z");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_nothing_makes_final_is_ended() {
+    fn a_period_without_finalize_is_ended() {
         let (end, midnight) = ("2026-11-21T18:00:00Z", "2026-11-22T00:00:00Z");
         let mut board = board(r#"{"windows": ["day"], "closes_at": "2026-11-21T18:00:00Z"}"#);
         let of_day = |board: &Board| state(board, Unit::Day, None, end);

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_sort_by_time_in_the_order_of_the_rule_and_come_back() {
+    fn tie_keys_sort_by_time_and_are_parsed_back() {
         let times = [
             Timestamp::MIN.us(),
             -1,

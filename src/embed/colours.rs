@@ -19,9 +19,7 @@ pub(super) struct Colour([u8; 3]);
 pub(super) struct Colours {
     /// Of the line below the title, and of the first rank.
     accent: Option<Colour>,
-    /// Of the background.
     background: Option<Colour>,
-    /// Of the text.
     text: Option<Colour>,
 }
 
@@ -101,8 +99,10 @@ impl Colours {
             ..*self
         };
         let scheme = of_ground.map(|(scheme, _)| format!(" color-scheme: {scheme};"));
-        let named = with_text.named().into_iter();
-        let rules = named.filter_map(|(name, colour)| Some(format!(" --{name}: #{};", colour?)));
+        let rules = with_text
+            .named()
+            .into_iter()
+            .filter_map(|(name, colour)| Some(format!(" --{name}: #{};", colour?)));
         let rules: Vec<String> = scheme.into_iter().chain(rules).collect();
         format!(":root {{{} }}\n", rules.concat())
     }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_can_be_read_on_the_ground_that_is_asked_for() {
+    fn text_is_readable_on_the_chosen_background() {
         let on = |ground: &str| {
             let background = Colour::parse(ground);
             let colours = Colours {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_that_are_not_given_are_left_alone() {
+    fn omitted_colours_are_left_alone() {
         let accent = Colour::parse("c00");
         let colours = Colours {
             accent,

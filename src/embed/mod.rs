@@ -87,7 +87,6 @@ impl PageBody {
 }
 
 impl EntryBody {
-    /// The member's name.
     fn name(&self) -> &str {
         let shown = self.profile.as_ref().and_then(Option::as_ref);
         let name = shown.map(|shown| shown.profile().name.as_str());
@@ -115,7 +114,6 @@ async fn colours(headers: HeaderMap, Query(colours): Query<Colours>) -> Response
     files::answer(&headers, CSS, &colours.stylesheet())
 }
 
-/// The page.
 async fn show(
     State(embed): State<Arc<Embed>>,
     Path((board, window)): Path<(String, String)>,
@@ -191,8 +189,9 @@ impl Embed {
 
     /// Reads a standing without a key.
     async fn read(&self, address: &str, arrival: &Arrival) -> Result<PageBody, Problem> {
-        let request = Request::get(uri(address)?).body(Body::empty());
-        let request = request.map_err(|error| Problem::internal(error.to_string()))?;
+        let request = Request::get(uri(address)?)
+            .body(Body::empty())
+            .map_err(|error| Problem::internal(error.to_string()))?;
         let response = ask(&self.table, arrival, request).await?;
         parsed(response.into_body()).await
     }

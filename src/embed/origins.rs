@@ -15,7 +15,6 @@ pub enum EmbedOrigins {
     All,
     /// Those of these origins.
     Listed(Vec<HeaderValue>),
-    /// None.
     None,
 }
 
@@ -41,8 +40,10 @@ impl fmt::Display for EmbedOrigins {
             Self::None => f.write_str("'none'"),
             Self::Listed(origins) => {
                 f.write_str("'self'")?;
-                let mut texts = origins.iter().filter_map(|origin| origin.to_str().ok());
-                texts.try_for_each(|origin| write!(f, " {origin}"))
+                origins
+                    .iter()
+                    .filter_map(|origin| origin.to_str().ok())
+                    .try_for_each(|origin| write!(f, " {origin}"))
             }
         }
     }
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_those_of_a_policy() {
+    fn origins_follow_the_syntax_of_a_policy() {
         for (text, ancestors) in [
             ("*", "*"),
             ("", "*"),

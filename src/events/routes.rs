@@ -52,7 +52,7 @@ struct BatchBody<'a> {
     events: Vec<&'a RawValue>,
 }
 
-/// What the answer tells of each event.
+/// What the answer says about each event.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -212,8 +212,7 @@ pub struct EventHeaders {
 
 impl EventHeaders {
     fn key(&self) -> Result<Option<&str>, Problem> {
-        let key = self.key.as_ref();
-        let key = key.map(|value| value.to_str().map(str::trim));
+        let key = self.key.as_ref().map(|value| value.to_str().map(str::trim));
         key.transpose().map_err(|_| {
             let detail = "the header Idempotency-Key is not ASCII";
             Problem::invalid_field("", detail)
@@ -234,12 +233,15 @@ impl<S: Send + Sync> FromRequestParts<S> for EventHeaders {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let lines = parts.headers.get_all(PREFER).iter();
-        let mut preferences = lines.flat_map(|line| line.to_str().unwrap_or("").split(','));
-        let prefers_async = preferences.any(|preference| {
-            let name = preference.split([';', '=']).next().unwrap_or("");
-            name.trim().eq_ignore_ascii_case(RESPOND_ASYNC)
-        });
+        let prefers_async = parts
+            .headers
+            .get_all(PREFER)
+            .iter()
+            .flat_map(|line| line.to_str().unwrap_or("").split(','))
+            .any(|preference| {
+                let name = preference.split([';', '=']).next().unwrap_or("");
+                name.trim().eq_ignore_ascii_case(RESPOND_ASYNC)
+            });
         Ok(Self {
             key: parts.headers.get(IDEMPOTENCY_KEY).cloned(),
             prefers_async,
@@ -430,11 +432,16 @@ pub async fn post_many(
         .collect();
     let sound: Arc<[Incoming]> = sound.into();
     let detail = params.detail()?;
-    let data = sound.iter().filter_map(|event| event.data.as_ref());
-    let data = data.map(|data| data.as_str().len()).sum();
+    let data = sound
+        .iter()
+        .filter_map(|event| event.data.as_ref())
+        .map(|data| data.as_str().len())
+        .sum();
     let by = caller.takers();
-    let taken = app.memory.for_batch(&by, events.len(), (detail, data));
-    let taken = taken.await?;
+    let taken = app
+        .memory
+        .for_batch(&by, events.len(), (detail, data))
+        .await?;
     let options = headers.options(&caller, detail, false);
     let results = work::submit(&app.engine, &sound, options).await;
     let is_queued = |result: &Result<_, _>| matches!(result, Ok(Received::Queued(_)));

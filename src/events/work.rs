@@ -30,12 +30,12 @@ pub struct SubmitOptions<'a> {
 }
 
 impl SubmitOptions<'_> {
-    /// Whether the caller is told scores, ranks and counts of a board.
+    /// Whether the results show scores, ranks and counts of a board.
     fn may_read(&self, board: &Board) -> bool {
         self.reads || board.definition.public
     }
 
-    /// Checks that the caller may be told what it asks for.
+    /// Checks that the caller may see what it asks for.
     fn check(&self, board: &Board) -> Result<(), Error> {
         if self.report.detail == Detail::Ranks && !self.may_read(board) {
             return Err(Problem::ranks_not_told().into());
@@ -56,7 +56,7 @@ pub enum Received {
 /// The outcomes of events, by their indexes in the request.
 type Results = Vec<(usize, Result<Received, Error>)>;
 
-/// Takes away what only those who may read the board are told: scores, ranks, quotas, and the revision, which counts events.
+/// Removes what only callers that may read the board see: scores, ranks, quotas, and the revision, which counts events.
 fn withhold(result: &mut Result<Received, Error>) {
     match result {
         Ok(Received::Taken(submitted)) => {
@@ -75,8 +75,10 @@ pub async fn submit_one(
     request: &Arc<[Incoming]>,
     options: SubmitOptions<'_>,
 ) -> Result<Received, Error> {
-    let results = submit_to(engine, &request[0].board, request, vec![0], options);
-    results.await.remove(0).1
+    submit_to(engine, &request[0].board, request, vec![0], options)
+        .await
+        .remove(0)
+        .1
 }
 
 /// Takes the events of one request; returns results in the same order.
@@ -89,8 +91,9 @@ pub async fn submit(
     for (index, incoming) in request.iter().enumerate() {
         by_board.entry(&incoming.board).or_default().push(index);
     }
-    let boards = by_board.into_iter();
-    let boards = boards.map(|(board, indexes)| submit_to(engine, board, request, indexes, options));
+    let boards = by_board
+        .into_iter()
+        .map(|(board, indexes)| submit_to(engine, board, request, indexes, options));
     let mut results: Vec<_> = request.iter().map(|_| None).collect();
     for (index, result) in join_all(boards).await.into_iter().flatten() {
         results[index] = Some(result);
@@ -106,13 +109,14 @@ async fn submit_to(
     mut indexes: Vec<usize>,
     options: SubmitOptions<'_>,
 ) -> Results {
-    let live = engine.live_board(board).await;
-    let live = live.and_then(|live| options.check(&live.board).map(|()| live));
+    let live = engine
+        .live_board(board)
+        .await
+        .and_then(|live| options.check(&live.board).map(|()| live));
     let live = match live {
         Ok(live) => live,
         Err(error) => {
-            let failed = indexes.into_iter();
-            let failed = failed.map(|index| (index, Err(error.clone())));
+            let failed = indexes.into_iter().map(|index| (index, Err(error.clone())));
             return counted(engine, failed.collect());
         }
     };
@@ -127,8 +131,11 @@ async fn submit_to(
     }
     if !indexes.is_empty() {
         let budget = Budget::of_request(engine);
-        let submitted = engine.submit(board, request, indexes, options.report, budget);
-        let submitted = submitted.boxed().await.into_iter();
+        let submitted = engine
+            .submit(board, request, indexes, options.report, budget)
+            .boxed()
+            .await
+            .into_iter();
         results.extend(submitted.map(|(index, result)| (index, result.map(Received::Taken))));
     }
     if !options.reads {

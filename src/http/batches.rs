@@ -12,8 +12,9 @@ pub(crate) fn results_of<R>(
     mut results: impl Iterator<Item = Result<R, Problem>>,
     rejected: impl Fn(&RawValue, &Problem) -> R,
 ) -> Result<Vec<R>, Problem> {
-    let items = items.iter().zip(checked);
     items
+        .iter()
+        .zip(checked)
         .map(|(item, checked)| {
             let lost = || Err(Problem::internal("there is no result for an item"));
             match checked.and_then(|()| results.next().unwrap_or_else(lost)) {

@@ -69,8 +69,10 @@ fn varying(mut answer: Response) -> Response {
     let headers = answer.headers();
     let is_encoded = headers.contains_key(header::CONTENT_ENCODING);
     let is_part = headers.contains_key(header::CONTENT_RANGE);
-    let mut said = headers.get_all(header::VARY).iter();
-    let is_said = said.any(|name| name == header::ACCEPT_ENCODING.as_str());
+    let is_said = headers
+        .get_all(header::VARY)
+        .iter()
+        .any(|name| name == header::ACCEPT_ENCODING.as_str());
     if !is_encoded && !is_part && !is_said && DefaultPredicate::new().should_compress(&answer) {
         let name = HeaderValue::from(header::ACCEPT_ENCODING);
         answer.headers_mut().append(header::VARY, name);

@@ -21,9 +21,7 @@ pub enum CorsOrigins {
     /// None but the service's own.
     #[default]
     None,
-    /// These.
     Listed(Vec<HeaderValue>),
-    /// All.
     All,
 }
 
@@ -36,7 +34,6 @@ pub enum OriginError {
     /// Browsers send it in another form, so the two would never be equal.
     #[error("{given:?} must be written as browsers send it: {sent}")]
     Spelling {
-        /// As given.
         given: String,
         /// As sent by browsers.
         sent: String,

@@ -39,7 +39,6 @@ pub type Shared = State<Arc<App>>;
 /// What most handlers return.
 pub type Answer<T> = Result<JsonResponse<T>, Problem>;
 
-/// The largest body, in bytes.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
 /// How many bytes of a larger body are read before the request is refused.
 const BODY_BYTES_READ_MAX: usize = 8 << 20;
@@ -225,7 +224,6 @@ fn with_joined_lists(query: &str) -> Option<Uri> {
     joined.finish().parse().ok()
 }
 
-/// The parameters of a query.
 pub struct Query<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
@@ -362,7 +360,6 @@ pub struct LeaguePath {
     pub board: String,
 }
 
-/// The id of a board.
 pub fn board_id(text: &str) -> Result<BoardId, Problem> {
     BoardId::parse(text).map_err(|error| invalid("board", error))
 }

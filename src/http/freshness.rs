@@ -13,7 +13,7 @@ use super::App;
 use super::problem::Problem;
 use crate::redis::{Dated, Freshness};
 
-/// The header of a read that a replica may answer. `document.rs` tells what comes with such an answer.
+/// The header of a read that a replica may answer. `document.rs` describes such an answer.
 #[expect(dead_code, reason = "it only describes the header")]
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
@@ -32,8 +32,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Freshness {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let lines = parts.headers.get_all(header::CACHE_CONTROL).iter();
-        let mut directives = lines.flat_map(|line| line.to_str().unwrap_or("").split(','));
+        let mut directives = parts
+            .headers
+            .get_all(header::CACHE_CONTROL)
+            .iter()
+            .flat_map(|line| line.to_str().unwrap_or("").split(','));
         let is_no_cache = |directive: &str| directive.trim().eq_ignore_ascii_case("no-cache");
         Ok(if directives.any(is_no_cache) {
             Self::Current
@@ -80,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_age_is_rounded_up_and_never_more_than_is_allowed() {
+    fn an_age_is_rounded_up_within_its_limit() {
         let max = Duration::from_millis(500);
         let ms = |micros| staleness_ms(Duration::from_micros(micros), max);
         assert_eq!(ms(0), Some(1));

@@ -59,8 +59,10 @@ pub(crate) async fn ask(
     let Ok(mut response) = table.clone().oneshot(request).await;
     if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
         // The guard sets this if a key is used too fast.
-        let wait_s = response.headers().get(header::RETRY_AFTER);
-        let wait_s = wait_s.and_then(|wait| wait.to_str().ok()?.parse().ok());
+        let wait_s = response
+            .headers()
+            .get(header::RETRY_AFTER)
+            .and_then(|wait| wait.to_str().ok()?.parse().ok());
         problem.own = problem.own.or(wait_s.map(Own::RetryAfter));
         return Err(problem);
     }
@@ -88,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_and_values_are_written_so_that_they_come_back() {
+    fn path_parts_and_values_are_encoded_reversibly() {
         let of = |member: &str| address(&["v1", member], &[("key", ""), ("after", member)]);
         assert_eq!(of("a-1"), "/v1/a-1?after=a-1");
         assert_eq!(of("a/b?c"), "/v1/a%2Fb%3Fc?after=a%2Fb%3Fc");

@@ -31,7 +31,6 @@ pub const RESERVE: usize = 32;
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// How many there may be; there are [`RESERVE`] in addition.
@@ -40,7 +39,6 @@ pub struct Limits {
     pub times: Times,
 }
 
-/// The routes.
 #[derive(Clone, Debug)]
 pub struct Routers {
     /// On connections within the bound.
@@ -57,7 +55,6 @@ struct Open {
     place: Option<Arc<Place>>,
 }
 
-/// The open connections.
 struct Connections {
     routers: Routers,
     times: Times,
@@ -191,12 +188,16 @@ impl Connections {
     /// Closes the oldest idle connection of the address that has the most, if that is more than this address has.
     fn close_one_for(&mut self, address: Network) -> bool {
         let own = self.direct.get(&address).map_or(0, BTreeMap::len);
-        let others = self.direct.iter().filter(|(_, all)| all.len() > own + 1);
-        let idle = others.filter_map(|(address, all)| {
-            let oldest = all.iter().find(|(_, one)| !one.activity.is_busy());
-            oldest.map(|(number, _)| (all.len(), (*address, *number)))
-        });
-        let Some((_, key)) = idle.max_by_key(|(len, _)| *len) else {
+        let Some((_, key)) = self
+            .direct
+            .iter()
+            .filter(|(_, all)| all.len() > own + 1)
+            .filter_map(|(address, all)| {
+                let oldest = all.iter().find(|(_, one)| !one.activity.is_busy());
+                oldest.map(|(number, _)| (all.len(), (*address, *number)))
+            })
+            .max_by_key(|(len, _)| *len)
+        else {
             return false;
         };
         if let Some(open) = self.forget(key)

@@ -31,8 +31,10 @@ pub(crate) fn check(parts: &Parts, is_read: bool, allowed: &CorsOrigins) -> Resu
 
 /// The host that a request names; `None` if it names none.
 pub(crate) fn host_of(parts: &Parts) -> Option<Authority> {
-    let named = parts.headers.get(header::HOST);
-    let named = named.and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+    let named = parts
+        .headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
     // HTTP/2 has it in the address.
     parts.uri.authority().cloned().or(named)
 }
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_name_a_host_of_this_machine_and_writes_no_foreign_origin() {
+    fn requests_must_name_a_local_host_and_writes_no_foreign_origin() {
         let allowed: CorsOrigins = "https://app.example".parse().unwrap();
         let is_taken_with =
             |allowed: &CorsOrigins, method: Method, host: &str, origin: Option<&str>| {

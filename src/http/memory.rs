@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_small_read_passes_large_ones_that_wait() {
+    async fn a_small_read_overtakes_waiting_large_ones() {
         let (memory, by) = (Memory::new(MEMORY), address("10.0.0.1"));
         let first = memory.for_read(&by, LARGE).await.unwrap();
         let mut second = Box::pin(memory.for_read(&by, LARGE));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_has_waited_long_enough_is_refused() {
+    async fn a_request_that_waited_too_long_is_refused() {
         let (memory, by) = (Memory::new(MEMORY), address("10.0.0.1"));
         let _first = memory.for_read(&by, LARGE).await.unwrap();
         let problem = memory.for_read(&by, LARGE).await.unwrap_err();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_holds_what_it_needs_until_its_last_byte_is_gone() {
+    async fn an_answer_holds_its_memory_until_its_last_byte_is_sent() {
         let (memory, by) = (Memory::new(MEMORY), address("10.0.0.1"));
         let all = free(&memory.large_reads);
         let held = || all - free(&memory.large_reads);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_counted_as_they_come_in_and_one_address_leaves_some_for_others() {
+    fn bodies_are_counted_as_they_arrive_and_one_address_leaves_room_for_others() {
         let memory = Memory::new(4 * 8_000);
         let (one, other) = (address("10.0.0.1"), address("10.0.0.2"));
         let (mut first, mut second, mut third) = (None, None, None);

@@ -59,7 +59,6 @@ pub struct App {
     pub metrics: Option<PrometheusHandle>,
     /// Whether no API keys are configured.
     pub is_open: bool,
-    /// The operator's rules for profiles.
     pub profile_rules: Rules,
     /// The memory that requests may hold.
     pub memory: Memory,

@@ -134,10 +134,9 @@ impl Seen {
 
     /// The problem of a method that the address does not support.
     fn unsupported(&self, allowed: &HeaderMap) -> Problem {
-        let allowed = allowed
-            .get(header::ALLOW)
-            .and_then(|allowed| allowed.to_str().ok());
         let allowed: Vec<_> = allowed
+            .get(header::ALLOW)
+            .and_then(|allowed| allowed.to_str().ok())
             .unwrap_or_default()
             .split(',')
             .map(str::trim)
@@ -170,11 +169,13 @@ impl Seen {
         let status = response.status();
         let (mut cause, mut is_fault) = (String::new(), status.is_server_error());
         if status.is_client_error() || status.is_server_error() {
-            let problem = response.extensions_mut().remove::<Problem>();
-            let problem = problem.unwrap_or_else(|| match status {
-                StatusCode::METHOD_NOT_ALLOWED => self.unsupported(response.headers()),
-                status => Problem::of_status(status),
-            });
+            let problem = response
+                .extensions_mut()
+                .remove::<Problem>()
+                .unwrap_or_else(|| match status {
+                    StatusCode::METHOD_NOT_ALLOWED => self.unsupported(response.headers()),
+                    status => Problem::of_status(status),
+                });
             problem.cause().clone_into(&mut cause);
             // The client has named a revision that does not exist yet.
             is_fault &= problem.kind != REVISION_PENDING;
@@ -216,11 +217,16 @@ fn known_method(method: &str) -> &'static str {
 }
 
 fn request_id(request: &Request) -> HeaderValue {
-    let sent = request.headers().get(REQUEST_ID).filter(|value| {
-        let bytes = value.as_bytes();
-        (1..=REQUEST_ID_BYTES_MAX).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)
-    });
-    sent.cloned().unwrap_or_else(new_request_id)
+    request
+        .headers()
+        .get(REQUEST_ID)
+        .filter(|value| {
+            let bytes = value.as_bytes();
+            (1..=REQUEST_ID_BYTES_MAX).contains(&bytes.len())
+                && bytes.iter().all(u8::is_ascii_graphic)
+        })
+        .cloned()
+        .unwrap_or_else(new_request_id)
 }
 
 /// Sixteen hexadecimal digits that no other request of any instance is likely to have.
@@ -271,7 +277,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_request_that_takes_too_long_says_so() {
+    async fn a_slow_request_is_logged() {
         let mut response = within_limits(Duration::ZERO, future::pending()).await;
         assert_eq!(response.headers()[header::RETRY_AFTER], "1");
         let problem: Problem = response.extensions_mut().remove().unwrap();

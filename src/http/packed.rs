@@ -8,7 +8,6 @@ use flate2::read::GzDecoder;
 /// it from the table would keep some 20 MB in memory.
 const PACKED_DOCUMENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json.gz"));
 
-/// The document.
 pub(crate) fn document() -> Vec<u8> {
     unpacked(PACKED_DOCUMENT).expect("invariant: the build has packed it")
 }

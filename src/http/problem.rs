@@ -16,7 +16,7 @@ pub use crate::domain::problems::*;
 use crate::domain::time::Timestamp;
 use crate::runtime::throttle;
 
-/// What clients are told to wait after a 503, in seconds.
+/// The `Retry-After` of a 503, in seconds.
 const RETRY_AFTER_S: u32 = 1;
 
 /// The body of every response with a status of 400 or above (RFC 9457).
@@ -69,7 +69,6 @@ pub struct ProblemBody {
     pub request_id: Option<String>,
 }
 
-/// All codes.
 fn codes() -> Object {
     let codes = KINDS.iter().map(|kind| kind.name);
     ObjectBuilder::new()
@@ -114,7 +113,6 @@ impl Problem {
         }
     }
 
-    /// The body.
     pub fn body(&self, request_id: Option<&str>) -> ProblemBody {
         let (quota, claim) = match &self.own {
             Some(Own::UsedUp(quota)) => (Some(quota), None),
@@ -199,8 +197,10 @@ pub async fn list() -> Response {
 
 /// The page of a problem's `type`.
 pub async fn explain(Path(name): Path<String>) -> Result<Response, Problem> {
-    let kind = KINDS.iter().find(|kind| kind.name == name);
-    let kind = kind.ok_or_else(|| Problem::new(NOT_FOUND, "there is no problem of that name"))?;
+    let kind = KINDS
+        .iter()
+        .find(|kind| kind.name == name)
+        .ok_or_else(|| Problem::new(NOT_FOUND, "there is no problem of that name"))?;
     let Kind { title, status, .. } = kind;
     let (explanation, remedy) = (kind.page.explanation, kind.page.remedy);
     let example = serde_json::to_string_pretty(&kind.example()).unwrap_or_default();
@@ -214,7 +214,6 @@ fn plain(text: String) -> Response {
 }
 
 impl Kind {
-    /// A problem of this kind.
     fn example(&self) -> ProblemBody {
         let pointer = match self.name {
             "validation-failed" => Some("/windows/0"),

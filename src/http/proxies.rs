@@ -46,7 +46,6 @@ impl Arrival {
         }
     }
 
-    /// The id of the request.
     pub(crate) fn request_id(&self) -> &str {
         let id = self.headers.get(REQUEST_ID);
         id.and_then(|id| id.to_str().ok()).unwrap_or_default()
@@ -61,21 +60,23 @@ impl FromStr for TrustedProxies {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let blocks = text.split(',').map(str::trim);
-        let blocks = blocks.filter(|block| !block.is_empty()).map(|block| {
-            let parsed = block
-                .parse()
-                .or_else(|_| block.parse::<IpAddr>().map(IpNet::from));
-            parsed.map_err(|_| {
-                format!("{block:?} is not a network, such as 10.0.0.0/8 or 2001:db8::/32")
-            })
-        });
+        let blocks = text
+            .split(',')
+            .map(str::trim)
+            .filter(|block| !block.is_empty())
+            .map(|block| {
+                let parsed = block
+                    .parse()
+                    .or_else(|_| block.parse::<IpAddr>().map(IpNet::from));
+                parsed.map_err(|_| {
+                    format!("{block:?} is not a network, such as 10.0.0.0/8 or 2001:db8::/32")
+                })
+            });
         Ok(Self(blocks.collect::<Result<_, _>>()?))
     }
 }
 
 impl TrustedProxies {
-    /// Whether this is the address of one of them.
     pub(crate) fn has(&self, address: IpAddr) -> bool {
         self.0.iter().any(|block| block.contains(&address))
     }
@@ -85,8 +86,11 @@ impl TrustedProxies {
     pub(crate) fn client(&self, headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
         let Peer(peer) = extensions.get()?;
         let mut client = peer.to_canonical();
-        let lines = headers.get_all(FORWARDED_FOR).iter().rev();
-        let named = lines.flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
+        let named = headers
+            .get_all(FORWARDED_FOR)
+            .iter()
+            .rev()
+            .flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
         for name in named {
             if !self.has(client) {
                 break;
@@ -120,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_is_the_last_address_that_no_trusted_proxy_has() {
+    fn the_client_is_the_last_address_that_is_not_a_trusted_proxy() {
         let client = |trusted: &str, peer: &str, forwarded: &[&str]| {
             let trusted: TrustedProxies = trusted.parse().unwrap();
             let (mut headers, mut extensions) = (HeaderMap::new(), Extensions::new());

@@ -148,8 +148,10 @@ fn validated(mut answer: Response, tag: String, caching: Caching) -> Response {
 
 /// The tags of the answers that the client has.
 fn known_tags(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    let tags = headers.get_all(header::IF_NONE_MATCH).iter();
-    let tags = tags.filter_map(|value| value.to_str().ok());
+    let tags = headers
+        .get_all(header::IF_NONE_MATCH)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     tags.flat_map(|tags| tags.split(',').map(str::trim))
 }
 

@@ -24,9 +24,7 @@ pub enum Taker {
     Configured(u128),
     /// A stored API key.
     Key(KeyName),
-    /// A player.
     Player(MemberId),
-    /// An address.
     Address(Network),
 }
 
@@ -69,7 +67,6 @@ pub enum Shortage<'a> {
     Of(&'a Taker),
 }
 
-/// A request that waits.
 #[derive(Debug)]
 struct Waiting {
     turn: u64,
@@ -85,7 +82,6 @@ struct Place<'a> {
 }
 
 impl Takers {
-    /// One taker, or none.
     pub fn one(taker: impl Into<Option<Taker>>) -> Self {
         Self([taker.into(), None])
     }
@@ -102,7 +98,6 @@ impl Takers {
 }
 
 impl Supply {
-    /// A supply of this amount.
     pub fn new(max: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
             max,
@@ -214,8 +209,11 @@ impl Supply {
 impl State {
     /// How much the one of these takers with the most has.
     fn most_of(&self, by: &Takers) -> usize {
-        let had = by.iter().filter_map(|taker| self.had.get(taker));
-        had.copied().max().unwrap_or(0)
+        by.iter()
+            .filter_map(|taker| self.had.get(taker))
+            .copied()
+            .max()
+            .unwrap_or(0)
     }
 
     /// The rule: the amount leaves as much free as these takers already have, or an eighth.
@@ -261,9 +259,11 @@ impl State {
 
     /// The request that is served next: its takers, its turn, and how much it takes.
     fn next(&self) -> Option<(Takers, u64, usize)> {
-        let firsts = self.waiting.iter();
-        let firsts = firsts.filter_map(|(by, queue)| Some((by, queue.front()?)));
-        let next = firsts.min_by_key(|(by, first)| (self.most_of(by), first.turn));
+        let next = self
+            .waiting
+            .iter()
+            .filter_map(|(by, queue)| Some((by, queue.front()?)))
+            .min_by_key(|(by, first)| (self.most_of(by), first.turn));
         next.map(|(by, first)| (by.clone(), first.turn, first.amount))
     }
 
@@ -346,7 +346,7 @@ mod tests {
         Takers::one(Taker::Address(network))
     }
 
-    /// Takes one by one, as many as these takers may have.
+    /// Takes one at a time, up to what these takers may have.
     fn take_all(supply: &Supply, by: &Takers) -> Vec<Taken> {
         std::iter::from_fn(|| supply.try_take(by, 1)).collect()
     }
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn one_taker_gets_all_but_an_eighth_and_who_has_nothing_gets_of_that() {
+    fn one_taker_gets_all_but_an_eighth_which_is_left_for_newcomers() {
         let supply = Supply::new(800);
         let first = take_all(&supply, &address(1));
         assert_eq!(first.len(), 700);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn many_takers_get_equal_parts_and_leave_one_more() {
+    fn many_takers_get_equal_shares_and_leave_one_more() {
         let supply = Supply::new(10_200);
         let mut held = Vec::new();
         loop {
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_take_together_counts_for_each() {
+    fn a_shared_amount_counts_for_both_takers() {
         let supply = Supply::new(80);
         let player = |id: &str| Some(Taker::Player(MemberId::parse(id).unwrap()));
         let at = |number: u8| address(number).0[0].clone();
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_grows_and_shrinks() {
+    fn a_taken_amount_grows_and_shrinks() {
         let supply = Supply::new(80);
         let mut taken = supply.try_take(&address(1), 20).unwrap();
         assert!(taken.grow(50));
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_passes_to_others_if_there_is_so_much_for_them() {
+    fn a_taken_amount_passes_to_another_taker_with_room() {
         let supply = Supply::new(80);
         let of_one = take_all(&supply, &address(1));
         let mut passed = supply.try_take(&Takers::default(), 1).unwrap();
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_has_the_least_is_served_first() {
+    async fn the_taker_with_the_least_is_served_first() {
         let (one, two, three) = (address(1), address(2), address(3));
         let supply = Supply::new(80);
         let mut held = take_all(&supply, &one);
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_leaves_makes_room_and_what_came_too_late_is_given_back() {
+    async fn a_waiter_that_leaves_makes_room_and_a_late_grant_is_returned() {
         let (one, two, three) = (address(1), address(2), address(3));
         let supply = Supply::new(80);
         let held = take_all(&supply, &one);

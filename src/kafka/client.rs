@@ -160,10 +160,16 @@ impl Kafka {
             let metadata = client
                 .client()
                 .fetch_metadata(Some(&topic), request_timeout)?;
-            let found = metadata.topics().iter().find(|found| found.name() == topic);
-            let found = found.filter(|found| found.error().is_none());
-            let found = found.iter().flat_map(|found| found.partitions());
-            let found: Vec<_> = found.map(|one| Partition::new(&topic, one.id())).collect();
+            let found = metadata
+                .topics()
+                .iter()
+                .find(|found| found.name() == topic)
+                .filter(|found| found.error().is_none());
+            let found: Vec<_> = found
+                .iter()
+                .flat_map(|found| found.partitions())
+                .map(|one| Partition::new(&topic, one.id()))
+                .collect();
             if found.is_empty() {
                 return Err(Error::Log(format!("there is no topic {topic}")));
             }
@@ -176,12 +182,12 @@ impl Kafka {
     pub(super) async fn extent(&self, partition: &Partition) -> Result<Extent, Error> {
         let (client, request_timeout) = (self.producer.current(), self.settings.request_timeout());
         let Partition { topic, number } = partition.clone();
-        let extent = blocking(move || {
+        let (first, end) = blocking(move || {
             client
                 .client()
                 .fetch_watermarks(&topic, number, request_timeout)
-        });
-        let (first, end) = extent.await?;
+        })
+        .await?;
         Ok(Extent { first, end })
     }
 }
@@ -202,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_checked_at_the_start_and_no_value_is_told() {
+    fn options_are_checked_at_startup_and_no_value_is_shown() {
         let secure = "security.protocol=SASL_SSL;sasl.mechanism=SCRAM-SHA-512;sasl.username=a;sasl.password=hush";
         assert_eq!(settings(secure).check_options(), Ok(()));
         let kafka = settings(secure).connect().unwrap();

@@ -83,8 +83,11 @@ impl ConsumerContext for Rebalancing {
         kind: RDKafkaRespErr,
         partitions: &mut TopicPartitionList,
     ) {
-        let numbers = partitions.elements().into_iter().map(|one| one.partition());
-        let numbers: Vec<i32> = numbers.collect();
+        let numbers: Vec<i32> = partitions
+            .elements()
+            .into_iter()
+            .map(|one| one.partition())
+            .collect();
         let is_gradual = matches!(
             consumer.rebalance_protocol(),
             RebalanceProtocol::Cooperative
@@ -122,7 +125,7 @@ fn assign(
     consumer.pause(partitions)
 }
 
-/// Consumes the topic as a member of its group until it is told to stop.
+/// Consumes the topic as a member of its group until it has to stop.
 pub(super) async fn consume(kafka: Arc<Kafka>, engine: Arc<Engine>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let group = Subject::log(kafka.settings.topic());
@@ -187,7 +190,7 @@ impl Membership {
         })
     }
 
-    /// Runs a lane for each assigned partition until it is told to stop. Returns an error if the client is not usable any
+    /// Runs a lane for each assigned partition until it has to stop. Returns an error if the client is not usable any
     /// more.
     async fn take_part(&mut self, stop: &CancellationToken) -> Option<KafkaError> {
         let mut ticks = tokio::time::interval(COMMIT_INTERVAL);

@@ -117,7 +117,7 @@ impl Part {
 }
 
 impl Lane {
-    /// Takes records until it is told to stop.
+    /// Takes records until it has to stop.
     pub(super) async fn run(&self) {
         let mut pause = PAUSE_MIN;
         while !self.stop.is_cancelled() {
@@ -164,7 +164,7 @@ impl Lane {
         }
     }
 
-    /// Begins at the shards' offset, and takes records until it is told to stop.
+    /// Begins at the shards' offset, and takes records until it has to stop.
     async fn consume(&self) -> Result<(), Error> {
         let begin = async {
             let start = start::find(&self.engine, &self.partition).await?;
@@ -215,8 +215,9 @@ impl Lane {
                 }
                 std::thread::sleep(PAUSE_MIN);
             }
-            let queue = consumer.split_partition_queue(topic, *number);
-            let queue = queue.ok_or_else(|| Error::Log(format!("{partition} is not there")))?;
+            let queue = consumer
+                .split_partition_queue(topic, *number)
+                .ok_or_else(|| Error::Log(format!("{partition} is not there")))?;
             let mut own = TopicPartitionList::new();
             own.add_partition(topic, *number);
             consumer.resume(&own)?;
@@ -329,8 +330,7 @@ impl Lane {
         let mut pause = PAUSE_MIN;
         loop {
             let message = part.message(offset);
-            let buried = self.kafka.bury(&self.partition, offset, why, message);
-            let Err(error) = buried.await else {
+            let Err(error) = self.kafka.bury(&self.partition, offset, why, message).await else {
                 return Ok(());
             };
             self.fail(&error);

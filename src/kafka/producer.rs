@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_brokers_refuse_for_a_while_is_appended_all_the_same() {
+    async fn a_temporarily_refused_record_is_appended_later() {
         let cluster = MockCluster::new(3).unwrap();
         cluster.create_topic("events", 2, 3).unwrap();
         let settings = settings(&cluster.bootstrap_servers(), "retry.backoff.ms=10");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_client_that_has_met_a_fatal_error_is_replaced_once() {
+    async fn a_client_with_a_fatal_error_is_replaced_once() {
         let cluster = MockCluster::new(1).unwrap();
         cluster.create_topic("events", 1, 1).unwrap();
         let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn where_nobody_answers_events_are_refused_after_a_while_and_beyond_a_bound_at_once() {
+    async fn without_brokers_events_are_refused_after_a_while_and_beyond_a_bound_at_once() {
         let producer = producer("127.0.0.1:1", "queue.buffering.max.messages=3");
         let results = join_all((0..5).map(|_| append(&producer))).await;
         let is_full =

@@ -33,7 +33,6 @@ pub(super) const READERS_MAX: usize = 2;
 /// The result of reading ranges.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// The events that were kept.
     pub(super) events: Vec<LogEvent>,
     /// The number of records read.
     pub(super) count: usize,
@@ -91,12 +90,15 @@ impl Kafka {
 
     /// The ranges of readable records of all partitions.
     async fn extents(&self) -> Result<Vec<(Partition, Extent)>, Error> {
-        let partitions = self.partitions().await?.into_iter();
-        let asked = partitions.map(|partition| async move {
-            let extent = self.extent(&partition).await;
-            extent.map(|extent| (partition, extent))
-        });
-        let asked: Vec<_> = asked.collect();
+        let asked: Vec<_> = self
+            .partitions()
+            .await?
+            .into_iter()
+            .map(|partition| async move {
+                let extent = self.extent(&partition).await;
+                extent.map(|extent| (partition, extent))
+            })
+            .collect();
         stream::iter(asked).buffered(AT_ONCE).try_collect().await
     }
 }
@@ -173,12 +175,15 @@ impl EventLog for Kafka {
             // Reading stops at the first open transaction, although there may be confirmed records after its beginning.
             let options = &[("isolation.level", "read_uncommitted")];
             self.beside_the_group(options, move |consumer| {
-                let ends = partitions.into_iter().map(|partition| {
-                    let Partition { topic, number } = &partition;
-                    let (_, end) = consumer.fetch_watermarks(topic, *number, request_timeout)?;
-                    Ok((partition, end))
-                });
-                ends.collect()
+                partitions
+                    .into_iter()
+                    .map(|partition| {
+                        let Partition { topic, number } = &partition;
+                        let (_, end) =
+                            consumer.fetch_watermarks(topic, *number, request_timeout)?;
+                        Ok((partition, end))
+                    })
+                    .collect()
             })
             .await
         })
@@ -196,17 +201,19 @@ impl EventLog for Kafka {
                 let committed = consumer
                     .committed_offsets(asked, request_timeout)?
                     .to_topic_map();
-                let backlog = extents.into_iter().map(|(partition, extent)| {
-                    let place = (partition.topic.to_string(), partition.number);
-                    let taken = committed.get(&place).and_then(|offset| offset.to_raw());
-                    Backlog {
-                        partition,
-                        end: extent.end,
-                        // Kafka reports a missing offset as a negative number.
-                        taken: taken.filter(|taken| *taken >= 0),
-                    }
-                });
-                Ok(backlog.collect())
+                Ok(extents
+                    .into_iter()
+                    .map(|(partition, extent)| {
+                        let place = (partition.topic.to_string(), partition.number);
+                        let taken = committed.get(&place).and_then(|offset| offset.to_raw());
+                        Backlog {
+                            partition,
+                            end: extent.end,
+                            // Kafka reports a missing offset as a negative number.
+                            taken: taken.filter(|taken| *taken >= 0),
+                        }
+                    })
+                    .collect())
             })
             .await
         })

@@ -22,7 +22,6 @@ const QUEUED_AT: &str = "standings-queued-at";
 /// The player who sent the event.
 const PLAYER: &str = "standings-player";
 
-/// A record to be written.
 pub(super) struct Written {
     pub(super) key: String,
     pub(super) value: Vec<u8>,
@@ -135,8 +134,9 @@ pub(super) fn read(message: &impl Message) -> Result<LogEvent, Illegible> {
                 queued_at = Some(Timestamp::from_us_clamped(us.ok_or_else(illegible)?));
             }
             PLAYER => {
-                let player = text().and_then(|text| MemberId::parse(text).ok());
-                let player = player.ok_or_else(illegible)?;
+                let player = text()
+                    .and_then(|text| MemberId::parse(text).ok())
+                    .ok_or_else(illegible)?;
                 incoming.id = incoming.id.map(|id| EventId::of_player(&player, &id));
             }
             _ => {}
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_was_written_is_read_as_it_was_queued() {
+    fn a_written_event_is_read_as_it_was_queued() {
         let definition: Definition =
             serde_json::from_str(r#"{"windows": ["all"], "decimals": 2, "entry_data": true}"#)
                 .unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_others_needs_no_headers_and_a_wrong_one_is_told_without_its_content() {
+    fn a_foreign_record_needs_no_headers_and_errors_do_not_quote_it() {
         let vote = br#"{"board": "show", "member": "ann", "score": 1}"#;
         let other = message(
             Some(vote),

@@ -57,7 +57,6 @@ fn check_topic(text: &str) -> Result<&str, &'static str> {
 pub struct TopicUrl {
     /// The bootstrap brokers, as `host:port,host:port`.
     pub brokers: String,
-    /// The topic.
     pub topic: TopicName,
 }
 
@@ -100,9 +99,9 @@ impl ClientOptions {
     pub fn read(path: &Path) -> Result<Self, String> {
         let name = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
-        let lines = (1..).zip(text.lines().map(str::trim));
-        let options = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        options
+        (1..)
+            .zip(text.lines().map(str::trim))
+            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
             .map(|(number, line)| {
                 option(line).map_err(|error| format!("{name}: line {number}: {error}"))
             })
@@ -130,9 +129,12 @@ impl FromStr for ClientOptions {
 
     /// Reads options in one line: `name=value;name=value`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split(SEPARATOR).map(str::trim);
-        let options = parts.filter(|part| !part.is_empty()).map(option);
-        options.collect::<Result<_, _>>().map(Self)
+        text.split(SEPARATOR)
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .map(option)
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }
 
@@ -168,13 +170,10 @@ fn option(text: &str) -> Result<(String, String), String> {
 /// The queue's topic, and how to connect to it.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The topic and its brokers.
     pub url: TopicUrl,
-    /// The consumer group.
     pub group: String,
     /// The topic for records that can't be taken and events that can't be applied, if any.
     pub dead_letter_topic: Option<TopicName>,
-    /// Additional client options.
     pub options: ClientOptions,
     /// The factor for the client's timeouts.
     pub timeouts: TimeoutFactor,
@@ -185,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_brokers_and_a_topic_and_no_password() {
+    fn an_address_has_brokers_and_a_topic_but_no_password() {
         let url: TopicUrl = "kafka://a.example:9092,[::1]:9093/events.v-1_x"
             .parse()
             .unwrap();
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_the_service_relies_on_are_refused_and_no_value_is_told() {
+    fn options_that_the_service_relies_on_are_refused_without_showing_values() {
         for (bad, said) in [
             ("hush", "name=value"),
             ("Sasl.Password=hush", "characters"),

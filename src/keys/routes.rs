@@ -123,8 +123,7 @@ impl From<FoundKey> for KeyBody {
 }
 
 fn names(webhooks: Vec<WebhookName>) -> Vec<String> {
-    let names = webhooks.into_iter().map(|name| name.to_string());
-    names.collect()
+    webhooks.into_iter().map(|name| name.to_string()).collect()
 }
 
 /// What an audit line has of an API key: its grant, and when its former secret expires.
@@ -248,8 +247,7 @@ pub async fn delete(
     audit: Audit,
 ) -> Result<Response, Problem> {
     let with_webhooks = matches!(with, Some(Belongings::Webhooks));
-    let gone = work::delete(&app.engine, &name, with_webhooks);
-    let DeletedKey { key, deleted, left } = gone.await?;
+    let DeletedKey { key, deleted, left } = work::delete(&app.engine, &name, with_webhooks).await?;
     let body = KeyDeletion {
         webhooks_deleted: names(deleted),
         webhooks_left: names(left),

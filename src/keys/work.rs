@@ -19,9 +19,7 @@ const SECRET_BYTES: usize = 32;
 /// An API key, and data on its use.
 #[derive(Clone, Debug)]
 pub struct FoundKey {
-    /// Its name.
     pub name: KeyName,
-    /// The stored key.
     pub key: ApiKey,
     /// When it was last used, as far as stored.
     pub last_used: Option<Timestamp>,
@@ -34,7 +32,6 @@ pub struct FoundKey {
 pub struct DeletedKey {
     /// The key, if it could be read.
     pub key: Option<ApiKey>,
-    /// The webhooks of the key that were deleted with it.
     pub deleted: Vec<WebhookName>,
     /// Its remaining webhooks.
     pub left: Vec<WebhookName>,
@@ -123,7 +120,6 @@ pub async fn delete(
     Err(Error::busy())
 }
 
-/// An API key.
 pub async fn find(engine: &Engine, name: &KeyName) -> Result<FoundKey, Error> {
     let key = stored(engine, name).await?.read()?;
     let found = found(engine, vec![(name.clone(), key)]).await?.pop();
@@ -139,8 +135,10 @@ pub async fn list(
     let names = keyring::store::names(&engine.store, after, count + 1).await?;
     let Part { items, next } = Part::split(names, count, KeyName::clone);
     let stored = keyring::store::load(&engine.store, &items).await?;
-    let keys = items.into_iter().zip(stored);
-    let keys = keys.filter_map(|(name, stored)| Some((name, stored?.read().ok()?)));
+    let keys = items
+        .into_iter()
+        .zip(stored)
+        .filter_map(|(name, stored)| Some((name, stored?.read().ok()?)));
     let items = found(engine, keys.collect()).await?;
     Ok(Part { items, next })
 }
@@ -156,16 +154,19 @@ async fn found(engine: &Engine, keys: Vec<(KeyName, ApiKey)>) -> Result<Vec<Foun
     let names: Vec<_> = keys.iter().map(|(name, _)| name.clone()).collect();
     let noted = keyring::store::last_uses(&engine.store, &names).await?;
     let mut webhooks = webhooks::work::of_keys(engine).await?;
-    let keys = keys.into_iter().zip(noted).map(|((name, key), noted)| {
-        let here = keyring::of(engine).get(&name);
-        FoundKey {
-            last_used: here.and_then(|key| key.last_used()).max(noted),
-            webhooks: webhooks.remove(&name).unwrap_or_default(),
-            name,
-            key,
-        }
-    });
-    Ok(keys.collect())
+    Ok(keys
+        .into_iter()
+        .zip(noted)
+        .map(|((name, key), noted)| {
+            let here = keyring::of(engine).get(&name);
+            FoundKey {
+                last_used: here.and_then(|key| key.last_used()).max(noted),
+                webhooks: webhooks.remove(&name).unwrap_or_default(),
+                name,
+                key,
+            }
+        })
+        .collect())
 }
 
 /// Changes an API key if it is unchanged since the read; returns whether it was. The change applies on this instance at

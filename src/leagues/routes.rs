@@ -108,8 +108,9 @@ fn key_from(board: &Board, running: &Period, start: Timestamp) -> String {
 impl LeagueSeat {
     fn new(member: &MemberId, Joined { taken, cohort }: &Joined, may_read: bool) -> Self {
         let board = &taken.live.board;
-        let league = board.league_of(&taken.period);
-        let league = league.expect("invariant: a board with seats is a league");
+        let league = board
+            .league_of(&taken.period)
+            .expect("invariant: a board with seats is a league");
         let cohort = may_read.then_some(cohort);
         let (own, me) = (
             taken.seat.cohort,
@@ -131,14 +132,18 @@ impl LeagueSeat {
 impl LeagueMemberState {
     fn new(member: &MemberId, found: &FoundPlayer) -> Self {
         let (board, period, player) = (&found.live.board, &found.period, &found.player);
-        let league = board.league_of(period);
-        let league = league.expect("invariant: a board with players is a league");
+        let league = board
+            .league_of(period)
+            .expect("invariant: a board with players is a league");
         let seat = player.seat_in(period);
-        let tier = seat.map(|seat| seat.cohort.tier);
-        let tier = tier.or_else(|| found.place.map(|place| place.tier));
+        let tier = seat
+            .map(|seat| seat.cohort.tier)
+            .or_else(|| found.place.map(|place| place.tier));
         // An order for an earlier period is already part of the tier, even if it is still stored.
-        let order = player.order.as_ref();
-        let order = order.filter(|order| order.from > start_of(period));
+        let order = player
+            .order
+            .as_ref()
+            .filter(|order| order.from > start_of(period));
         Self {
             member: member.to_string(),
             key: board.calendar.key(period),

@@ -20,7 +20,6 @@ use crate::standings::playing::look_up;
 /// A member and its seat.
 #[derive(Clone, Debug)]
 pub struct Joined {
-    /// The seat.
     pub taken: TakenSeat,
     /// Its cohort: the total, and the member's entry as `me`, unless it is hidden.
     pub cohort: Arc<Page>,
@@ -62,11 +61,15 @@ pub async fn history(
 ) -> Result<(Arc<LiveBoard>, Part<Played>), Error> {
     engine
         .with_board(id, async |live| {
-            let unit = live.board.league_unit();
-            let unit = unit.ok_or_else(|| Problem::no_league(id))?;
+            let unit = live
+                .board
+                .league_unit()
+                .ok_or_else(|| Problem::no_league(id))?;
             let calendar = &live.board.calendar;
-            let before = before.map(|key| calendar.parse_key(unit, key)).transpose();
-            let before = before.map_err(|error| Problem::invalid_parameter("before", error))?;
+            let before = before
+                .map(|key| calendar.parse_key(unit, key))
+                .transpose()
+                .map_err(|error| Problem::invalid_parameter("before", error))?;
             let stored = live.player(member).await?;
             let running = calendar.containing(unit, engine.clock.now());
             if stored.is_some_and(|own| own.player.is_to_be_turned(&running)) {

@@ -21,11 +21,9 @@ const NO_MEMBER: &[u8] = b"null}";
 /// A message about a standing. Messages about the same page share its bytes.
 #[derive(Debug)]
 pub(super) struct Message {
-    /// The key of the period.
     pub(super) key: Arc<str>,
     /// Identifies its content.
     pub(super) id: String,
-    /// The bytes to send.
     pub(super) parts: [Bytes; 2],
     /// The board at that time.
     pub(super) board: Arc<Board>,
@@ -42,11 +40,11 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Serializes a page.
     pub(super) fn new(page: &PageBody, id: String, board: &Arc<Board>) -> Result<Self, Problem> {
         let json = to_json(page)?;
-        let head = json.strip_suffix(NO_MEMBER);
-        let head = head.ok_or_else(|| Problem::internal("the page does not end with `me`"))?;
+        let head = json
+            .strip_suffix(NO_MEMBER)
+            .ok_or_else(|| Problem::internal("the page does not end with `me`"))?;
         Ok(Self {
             key: page.standing.key.as_str().into(),
             id,
@@ -69,10 +67,11 @@ impl Written {
         content: Option<u128>,
     ) -> Result<Message, Problem> {
         let content = content.map(|content| format!("{content:x}"));
-        let parts = [Some(self.id.clone()), edition, content]
+        let id = [Some(self.id.clone()), edition, content]
             .into_iter()
-            .flatten();
-        let id = parts.collect::<Vec<_>>().join("+");
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("+");
         Ok(self.message(&to_json(&me)?, id))
     }
 
@@ -106,7 +105,7 @@ pub(super) fn retry(ms: u32) -> Bytes {
     format!("retry: {ms}\n\n").into()
 }
 
-/// The data of an event `period` of a stream: a period has ended and the next has begun, of which the next message tells.
+/// The data of an event `period` of a stream: a period has ended and the next has begun, which the next message shows.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = StreamPeriod)]
 pub struct PeriodBody<'a> {

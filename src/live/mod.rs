@@ -22,7 +22,7 @@
 //!
 //! - **Members.** An entry on the page is taken from there. Others are read a hundred per query and a thousand per tick
 //!   over all topics of a board, in turns; a watcher that names a member gets its message when that member has been read.
-//! - **Reconnecting.** The `id` has the key of the period and the edition, so any instance can tell whether the reader is
+//! - **Reconnecting.** The `id` has the key of the period and the edition, so any instance knows whether the reader is
 //!   up to date. Where the edition doesn't cover the whole content, the `id` also has a hash of it; where the member's
 //!   entry has a later edition than the page, it has that edition.
 //! - **Freshness.** A new watcher waits for a look that begins after it. So a watcher that begins after a hide was
@@ -74,7 +74,6 @@ const SIZE_MAX: u64 = 100;
 /// Makes proxies that know this header pass on a response without buffering.
 const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 
-/// The streams of this instance.
 #[derive(Debug)]
 pub struct Streams {
     hub: Arc<Hub>,
@@ -183,8 +182,10 @@ pub async fn stream(
     };
     let permit = streams.permits.take(&read.by)?;
     let (watching, news) = streams.hub.join(&app, &name, member.as_ref()).await?;
-    let known = read.headers.get(LAST_EVENT_ID);
-    let known = known.and_then(|known| known.to_str().ok());
+    let known = read
+        .headers
+        .get(LAST_EVENT_ID)
+        .and_then(|known| known.to_str().ok());
     let watcher = Watcher::new(&app, (caller, needs), (watching, permit, news), known);
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),

@@ -27,7 +27,6 @@ impl Default for StreamLimits {
     }
 }
 
-/// The permits of an instance.
 #[derive(Debug)]
 pub(super) struct Permits {
     limits: StreamLimits,
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_as_many_permits_as_each_bound_leaves_and_they_are_given_back() {
+    fn permits_respect_each_bound_and_are_returned() {
         let permits = Permits::new(StreamLimits {
             all: 4,
             per_key: 3,
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_with_many_streams_leaves_some_for_another_one() {
+    fn a_key_with_many_streams_leaves_some_for_another() {
         let permits = Permits::new(StreamLimits {
             all: 80,
             per_key: 80,

@@ -42,7 +42,6 @@ pub(super) struct Shown {
     /// The page includes everything acknowledged by then.
     pub(super) as_of: Instant,
     pub(super) read_at: Instant,
-    /// The generation of the board.
     pub(super) generation: u64,
     pub(super) edition: Edition,
     /// Whether moments cover all of its content.
@@ -58,7 +57,6 @@ pub(super) struct Shown {
 
 pub(super) type Ranks = HashMap<Arc<str>, Option<u64>>;
 
-/// A watched member.
 #[derive(Debug, Default)]
 pub(super) struct Member {
     pub(super) news: watch::Sender<News>,
@@ -104,10 +102,9 @@ impl Shown {
         self.entries.iter().find(is_own)
     }
 
-    /// The ranks that it shows.
     pub(super) fn ranks(&self) -> Ranks {
-        let entries = self.entries.iter();
-        entries
+        self.entries
+            .iter()
             .filter_map(|entry| Some((entry.member.clone()?, entry.rank)))
             .collect()
     }
@@ -159,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_member_is_forgotten_when_nobody_watches_it_any_more() {
+    fn a_member_that_nobody_watches_is_forgotten() {
         let member = |text: &str| MemberId::parse(text).unwrap();
         let mut progress = Progress::default();
         let stays = progress.subscribe(&member("ann"));

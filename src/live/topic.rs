@@ -50,7 +50,6 @@ pub(super) struct TopicName {
 #[derive(Debug)]
 pub(super) struct Topic {
     name: TopicName,
-    /// The number of watchers.
     pub(super) watchers: AtomicUsize,
     /// The news for watchers that name no member.
     news: watch::Sender<News>,
@@ -83,12 +82,10 @@ impl Topic {
         Ok(progress)
     }
 
-    /// Whether it has watchers.
     pub(super) fn is_watched(&self) -> bool {
         self.watchers.load(Ordering::Acquire) > 0
     }
 
-    /// Whether it has ended.
     pub(super) fn is_over(&self) -> bool {
         matches!(*self.news.borrow(), News::End(_))
     }
@@ -347,8 +344,11 @@ impl Topic {
             if found.live.board.generation != shown.generation {
                 return Err(of_another_board(&self.name.board));
             }
-            let entries = found.found.entries.iter().enumerate();
-            let mut entries: HashMap<&str, EntryBody> = entries
+            let mut entries: HashMap<&str, EntryBody> = found
+                .found
+                .entries
+                .iter()
+                .enumerate()
                 .map(|(index, entry)| {
                     let voters = found.found.voters.of(index);
                     (&*entry.member, EntryBody::new(&found, entry, voters))

@@ -73,7 +73,6 @@ impl Watcher {
         }
     }
 
-    /// The bytes of its stream.
     pub(super) fn parts(mut self) -> impl Stream<Item = Result<Bytes, Infallible>> {
         self.news.mark_changed();
         unfold(self, async |mut watcher| {

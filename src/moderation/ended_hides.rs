@@ -31,7 +31,6 @@ pub enum Walk {
     Kept {
         /// The board; the progress is only valid for its shards.
         live: Arc<LiveBoard>,
-        /// The current shard.
         shard: usize,
         /// The place in that shard.
         cursor: String,
@@ -44,7 +43,6 @@ pub enum Walk {
         live: Arc<LiveBoard>,
         /// Which lines are in all results.
         revised: Revised,
-        /// The current shard.
         shard: usize,
         /// The last line of that shard that was looked at.
         after: u64,
@@ -63,8 +61,11 @@ impl Job for EndedHides {
     async fn due(&self, engine: &Engine) -> Result<Vec<Self::Item>, Error> {
         let now = engine.clock.now();
         while orders::store::end_some(&engine.store, now).await? {}
-        let ends = hide_ends::reached(&engine.store, now).await?.into_iter();
-        Ok(ends.map(|end| (end, Walk::Beginning)).collect())
+        Ok(hide_ends::reached(&engine.store, now)
+            .await?
+            .into_iter()
+            .map(|end| (end, Walk::Beginning))
+            .collect())
     }
 
     async fn step(&self, engine: &Engine, (end, walk): &mut Self::Item) -> Result<Progress, Error> {
@@ -74,10 +75,9 @@ impl Job for EndedHides {
                 live,
                 shard,
                 cursor,
-            } => {
-                let ended = end_some_kept(engine, end, live, *shard, cursor);
-                ended.await.map(Some)
-            }
+            } => end_some_kept(engine, end, live, *shard, cursor)
+                .await
+                .map(Some),
             Walk::Hidden(after) => end_some_hides(engine, end, after.as_ref()).await,
             Walk::Journals {
                 live,

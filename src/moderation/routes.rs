@@ -106,7 +106,6 @@ pub struct ModerationBody {
     boards: Boards,
 }
 
-/// Boards, or all of them.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Boards {
@@ -181,8 +180,8 @@ fn hide(
     now: Timestamp,
 ) -> Result<Hide, Problem> {
     let mut errors = Vec::new();
-    let reason = Reason::parse(reason);
-    let reason = reason.map_err(|error| errors.push(FieldError::new("/reason", error)));
+    let reason =
+        Reason::parse(reason).map_err(|error| errors.push(FieldError::new("/reason", error)));
     if until.is_some_and(|until| until <= now) {
         errors.push(FieldError::new("/until", "must be in the future"));
     }
@@ -225,11 +224,14 @@ impl ModerationBody {
                 return Err(Problem::invalid_field("/boards", detail));
             }
         };
-        let ids = list.iter().enumerate().map(|(index, text)| {
-            let id = BoardId::parse(text);
-            id.map_err(|error| Problem::invalid_field(format!("/boards/{index}"), error))
-        });
-        ids.collect::<Result<_, _>>().map(Some)
+        list.iter()
+            .enumerate()
+            .map(|(index, text)| {
+                let id = BoardId::parse(text);
+                id.map_err(|error| Problem::invalid_field(format!("/boards/{index}"), error))
+            })
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 }
 
@@ -360,8 +362,11 @@ pub async fn post(
         return tasks::routes::begun(&app, begun.number).await;
     };
     let check = |board: &BoardId| caller.require_board(Some(board));
-    let own = boards.iter().filter(|board| check(board).is_ok());
-    let own: Vec<BoardId> = own.cloned().collect();
+    let own: Vec<BoardId> = boards
+        .iter()
+        .filter(|board| check(board).is_ok())
+        .cloned()
+        .collect();
     let mut moderated = work::moderate(&app.engine, &own, &action)
         .await?
         .into_iter();
@@ -369,8 +374,9 @@ pub async fn post(
     let (mut before, mut results) = (Vec::new(), Vec::with_capacity(boards.len()));
     for board in boards {
         let result = check(&board).and_then(|()| {
-            let result = moderated.next();
-            let result = result.expect("invariant: a result for each board");
+            let result = moderated
+                .next()
+                .expect("invariant: a result for each board");
             result.map_err(Problem::from)
         });
         let board = board.to_string();

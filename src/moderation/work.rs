@@ -120,11 +120,13 @@ async fn erase_on_all(
     member: &MemberId,
     number: u64,
 ) -> Result<Vec<Failed>, Error> {
-    let erased = boards.iter().map(async |id| {
-        erasures::note(&engine.store, id, number).await?;
-        tasks::job::failure(id, engine.erase(id, member, number).await)
-    });
-    let erased: Vec<_> = erased.collect();
+    let erased: Vec<_> = boards
+        .iter()
+        .map(async |id| {
+            erasures::note(&engine.store, id, number).await?;
+            tasks::job::failure(id, engine.erase(id, member, number).await)
+        })
+        .collect();
     let erased = stream::iter(erased).buffer_unordered(ERASED_AT_ONCE);
     let failed = erased.try_filter_map(async |failed| Ok(failed));
     failed.try_collect().await
@@ -137,10 +139,10 @@ pub async fn moderate(
     boards: &[BoardId],
     action: &Action,
 ) -> Result<Vec<Result<Moderated, Error>>, Error> {
-    let moderated = boards
+    let moderated: Vec<_> = boards
         .iter()
-        .map(|board| moderate_one(engine, board, action));
-    let moderated: Vec<_> = moderated.collect();
+        .map(|board| moderate_one(engine, board, action))
+        .collect();
     let results = stream::iter(moderated)
         .buffered(BOARDS_AT_ONCE)
         .collect()
@@ -183,10 +185,10 @@ pub async fn moderate_all(engine: &Engine, action: Action) -> Result<BegunTask, 
     tasks::job::begin(engine, action, Vec::new(), change).await
 }
 
-/// The task with this number.
 pub async fn find_task(engine: &Engine, number: u64) -> Result<Task, Error> {
-    let stored = tasks::store::load(&engine.store, number).await?;
-    let stored = stored.ok_or_else(|| Problem::job_not_found(&number.to_string()))?;
+    let stored = tasks::store::load(&engine.store, number)
+        .await?
+        .ok_or_else(|| Problem::job_not_found(&number.to_string()))?;
     Ok(stored.read()?)
 }
 
@@ -200,8 +202,9 @@ pub async fn list_tasks(
 ) -> Result<Part<(u64, Task), u64>, Error> {
     let stored = tasks::store::list(&engine.store, status, after, count + 1).await?;
     let Part { items, next } = Part::split(stored, count, |last| last.number);
-    let tasks = items.iter();
-    let tasks = tasks.filter_map(|stored| Some((stored.number, stored.read().ok()?)));
+    let tasks = items
+        .iter()
+        .filter_map(|stored| Some((stored.number, stored.read().ok()?)));
     let items = tasks.collect();
     Ok(Part { items, next })
 }
@@ -215,13 +218,13 @@ pub async fn list_orders(
 ) -> Result<Part<(MemberId, Hide), MemberId>, Error> {
     let members = orders::store::members(&engine.store, after, count + 1).await?;
     let Part { items, next } = Part::split(members, count, MemberId::clone);
-    let orders = orders::store::of_members(&engine.store, &items)
+    let items = orders::store::of_members(&engine.store, &items)
         .await?
-        .into_iter();
-    let orders = orders.filter_map(|Order { whom, hide, .. }| match whom {
-        Whom::Member(member) => Some((member, hide)),
-        Whom::Erased(_) => None,
-    });
-    let items = orders.collect();
+        .into_iter()
+        .filter_map(|Order { whom, hide, .. }| match whom {
+            Whom::Member(member) => Some((member, hide)),
+            Whom::Erased(_) => None,
+        })
+        .collect();
     Ok(Part { items, next })
 }

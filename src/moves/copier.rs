@@ -90,8 +90,11 @@ impl Copier {
         for partitions in Vec::from_iter(partitions).chunks(PARTITIONS_MAX) {
             let mut copies = self.copies();
             for partition in partitions {
-                let of_shards = known.iter().map(|known| known.get(*partition).cloned());
-                let of_shards: Vec<_> = of_shards.map(Option::unwrap_or_default).collect();
+                let of_shards: Vec<_> = known
+                    .iter()
+                    .map(|known| known.get(*partition).cloned())
+                    .map(Option::unwrap_or_default)
+                    .collect();
                 let former = KnownOffsets::hand_over(from, &of_shards);
                 if former.is_empty() {
                     continue;
@@ -232,8 +235,9 @@ impl Copier {
 
     /// An empty copy for each new shard.
     pub(super) fn copies(&self) -> Vec<CopyIn<'_>> {
-        let new = self.new.iter();
-        new.map(|shard| CopyIn::new(shard, self.lease.number))
+        self.new
+            .iter()
+            .map(|shard| CopyIn::new(shard, self.lease.number))
             .collect()
     }
 

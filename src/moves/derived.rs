@@ -28,8 +28,10 @@ impl Copier {
                 continue;
             };
             for (new, (copy, kept)) in self.new.iter().zip(&mut of_new) {
-                let entries = complete.iter().map(|entry| entry.moved(first, new));
-                let entries: Option<Vec<DerivedEntry>> = entries.collect();
+                let entries: Option<Vec<DerivedEntry>> = complete
+                    .iter()
+                    .map(|entry| entry.moved(first, new))
+                    .collect();
                 let entries = entries.ok_or_else(unexpected_key)?;
                 kept.extend(entries.iter().map(|entry| entry.zset().to_owned()));
                 copy.state(derived.series, &entries)?;
@@ -72,8 +74,11 @@ impl Copier {
         let copied = store::copied(&self.store, old).await?;
         let entries = store::derived_entries(&self.store, old, series).await?;
         let is_whole = |entry: &DerivedEntry| entry.done && copied.get(entry.zset()) == Some(&true);
-        let entries = entries.into_iter().filter(is_whole);
-        Ok(entries.map(|entry| (entry.start, entry)).collect())
+        Ok(entries
+            .into_iter()
+            .filter(is_whole)
+            .map(|entry| (entry.start, entry))
+            .collect())
     }
 
     /// The sorted sets of derived standings of which a new shard has data.

@@ -57,7 +57,6 @@ const SHARDS_AT_ONCE: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub struct Moves;
 
-/// A board to be moved.
 pub struct Moving {
     board: NotedBoard,
     /// The move, once this instance has the lease.
@@ -200,8 +199,9 @@ impl Mover {
         if stored.to != Some(copier.to) {
             stored.cursors.clear();
         }
-        let walks = old.into_iter();
-        let walks = walks.map(|old| Walk::begin(&copier.store, old, &stored.cursors));
+        let walks = old
+            .into_iter()
+            .map(|old| Walk::begin(&copier.store, old, &stored.cursors));
         self.walks = try_join_all(walks).await?;
         Ok(())
     }
@@ -224,8 +224,12 @@ impl Mover {
     async fn copy_on(&mut self) -> Result<bool, Error> {
         self.copier.position = self.position();
         let copier = &self.copier;
-        let walking = self.walks.iter_mut().filter(|walk| !walk.is_ended());
-        let walking: Vec<_> = walking.map(|walk| walk.step(copier)).collect();
+        let walking: Vec<_> = self
+            .walks
+            .iter_mut()
+            .filter(|walk| !walk.is_ended())
+            .map(|walk| walk.step(copier))
+            .collect();
         let walking = stream::iter(walking).buffer_unordered(SHARDS_AT_ONCE);
         walking.try_collect::<()>().await?;
         if !self.walks.iter().all(Walk::is_ended) {
@@ -237,8 +241,11 @@ impl Mover {
             self.walks = try_join_all(again).await?;
             return Ok(false);
         }
-        let shards = self.walks.iter().map(|walk| &walk.old);
-        let rest = shards.map(|old| copier.copy_changes(old, REMAINING_MAX));
+        let rest = self
+            .walks
+            .iter()
+            .map(|walk| &walk.old)
+            .map(|old| copier.copy_changes(old, REMAINING_MAX));
         Ok(!try_join_all(rest).await?.contains(&false))
     }
 
@@ -304,14 +311,14 @@ impl Mover {
         let (board, store) = (&self.board, &self.copier.store);
         loop {
             let known = revisions::store::revised(store, board).await?;
-            let of_old = old.iter();
-            let of_old = of_old.filter_map(|old| Some((old, *known.get(old.tag())?)));
-            let of_old: Vec<(&Shard, u64)> = of_old.collect();
+            let of_old: Vec<(&Shard, u64)> = old
+                .iter()
+                .filter_map(|old| Some((old, *known.get(old.tag())?)))
+                .collect();
             if of_old.is_empty() {
                 return Ok(());
             }
-            let noted = of_old.iter();
-            let noted = noted.map(|(old, known)| {
+            let noted = of_old.iter().map(|(old, known)| {
                 revisions::work::note_journal(engine, board, old, *known, true)
             });
             let noted = try_join_all(noted).await?;
@@ -321,9 +328,7 @@ impl Mover {
             for new in &self.copier.new {
                 let last = results::store::moderated(store, new).await?.hides;
                 let known = known.get(new.tag()).copied();
-                let noted =
-                    revisions::store::note_lines(store, board, new.tag(), (known, last), &[]);
-                noted.await?;
+                revisions::store::note_lines(store, board, new.tag(), (known, last), &[]).await?;
             }
             return Ok(());
         }

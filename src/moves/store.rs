@@ -37,7 +37,6 @@ const DONE: &str = "done";
 /// A member of a standing, as it is stored.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StoredMember {
-    /// Its id.
     pub id: String,
     /// Its stored score; `None` if it is not listed.
     pub score: Option<i64>,
@@ -65,7 +64,6 @@ pub struct Change {
 /// The current state of something that has changed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changed {
-    /// A member of a standing.
     Member(StoredMember),
     /// The line of a member or another name; `None` if it has none.
     Line(String, Option<Bytes>),
@@ -143,9 +141,7 @@ impl DerivedEntry {
 /// What to record about a shard that is being copied, before its changes are read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Notes<'a> {
-    /// Keys that were copied.
     pub copied: &'a [String],
-    /// Keys that have changed.
     pub changed: &'a [String],
     /// Changes that were copied, with how often they were captured; one that was captured again since stays recorded.
     pub done: &'a [(String, String)],
@@ -221,8 +217,10 @@ async fn scan<T: DeserializeOwned>(
 pub async fn copied(store: &Store, shard: &Shard) -> Result<HashMap<String, bool>, StoreError> {
     let key = keys::single(shard, Kind::Copied);
     let copied: HashMap<String, String> = store.command("HGETALL", [key]).await?;
-    let copied = copied.into_iter().map(|(name, how)| (name, how == DONE));
-    Ok(copied.collect())
+    Ok(copied
+        .into_iter()
+        .map(|(name, how)| (name, how == DONE))
+        .collect())
 }
 
 /// When a key expires, in milliseconds since the epoch; 0 if never.
@@ -277,8 +275,7 @@ pub async fn changes(
     notes: Notes<'_>,
     count: u32,
 ) -> Result<(u64, Vec<Change>), StoreError> {
-    let kinds = Kind::ALL.iter();
-    let copying = kinds.map(|kind| (kind.code(), kind.copying()));
+    let copying = Kind::ALL.iter().map(|kind| (kind.code(), kind.copying()));
     let changes = store
         .call(&script::CHANGES, shard.tag())
         .key(keys::head(shard.tag()))

@@ -131,7 +131,7 @@ mod tests {
     use crate::runtime::supervise::restarted;
 
     #[tokio::test]
-    async fn a_process_whose_task_fails_again_and_again_says_so() {
+    async fn a_process_with_a_repeatedly_failing_task_reports_it() {
         // The tasks belong to the process: other tests may have some, too.
         let is_said =
             async || matches!(livez().await, Err(problem) if problem.detail.contains("of-livez"));

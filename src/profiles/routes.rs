@@ -251,12 +251,14 @@ pub async fn post_many(
         })
         .collect();
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
-    let written = work::write(&app.engine, &sound, rules, &writer).await;
-    let written = written.into_iter().map(|written| {
-        Ok(ProfileResult::Stored(StoredProfile {
-            profile: written?.into(),
-        }))
-    });
+    let written = work::write(&app.engine, &sound, rules, &writer)
+        .await
+        .into_iter()
+        .map(|written| {
+            Ok(ProfileResult::Stored(StoredProfile {
+                profile: written?.into(),
+            }))
+        });
     let rejected = |raw: &_, problem: &_| ProfileResult::Rejected(Box::new(rejected(raw, problem)));
     let results = results_of((&profiles, checked), written, rejected)?;
     taken.write(&ProfileResults { results })
@@ -398,7 +400,8 @@ pub async fn list_reviews(
 ) -> Result<JsonResponse<NameReviews>, Problem> {
     let (after, limit) = params.part(MemberId::parse)?;
     let status = params.status.unwrap_or(ReviewStatus::Pending);
-    let listed = work::reviewed(&app.engine, status, after.as_ref(), limit);
-    let (reviews, next) = listed.await?.shown(MemberProfile::from);
+    let (reviews, next) = work::reviewed(&app.engine, status, after.as_ref(), limit)
+        .await?
+        .shown(MemberProfile::from);
     Ok(JsonResponse(NameReviews { reviews, next }))
 }

@@ -33,20 +33,16 @@ impl StoredProfile {
         to_json(record).map(|json| Self(json.into()))
     }
 
-    /// Parses it.
     pub fn read(&self) -> Result<Record, StoreError> {
         read_json("a profile", &self.0)
     }
 }
 
-/// A change of a profile.
 #[derive(Clone, Debug)]
 pub struct ProfileChange {
-    /// The member.
     pub member: MemberId,
     /// What the caller saw.
     pub seen: Option<StoredProfile>,
-    /// The new profile.
     pub new: StoredProfile,
     /// The review status of its name.
     pub status: ReviewStatus,
@@ -55,7 +51,6 @@ pub struct ProfileChange {
 /// The outcome of a change of a profile.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ProfileWritten {
-    /// It is done.
     Done,
     /// There was nothing to delete.
     None,
@@ -79,15 +74,15 @@ pub async fn load<T: AsRef<str> + Sync>(
         let bucket = is_apart.then(|| ProfileBucket::of(member.as_ref()));
         buckets.entry(bucket).or_default().push(index);
     }
-    let parts = buckets
+    let read = buckets
         .values()
-        .flat_map(|indexes| indexes.chunks(READ_MAX));
-    let read = parts.map(async |indexes| {
-        let key = |index: &usize| keys::profile(members[*index].as_ref());
-        let keys = indexes.iter().map(key);
-        let found: Vec<Option<Bytes>> = store.command("MGET", keys).await?;
-        Ok::<_, StoreError>((indexes, found))
-    });
+        .flat_map(|indexes| indexes.chunks(READ_MAX))
+        .map(async |indexes| {
+            let key = |index: &usize| keys::profile(members[*index].as_ref());
+            let keys = indexes.iter().map(key);
+            let found: Vec<Option<Bytes>> = store.command("MGET", keys).await?;
+            Ok::<_, StoreError>((indexes, found))
+        });
     let mut stored = vec![None; members.len()];
     for (indexes, found) in try_join_all(read).await? {
         for (index, found) in indexes.iter().zip(found) {
@@ -107,26 +102,31 @@ pub async fn write(
         let bucket = ProfileBucket::of(change.member.as_str());
         buckets.entry(bucket).or_default().push(index);
     }
-    let parts = buckets.iter().flat_map(|(bucket, indexes)| {
-        let parts = indexes.chunks(WRITE_MAX);
-        parts.map(move |indexes| (*bucket, indexes))
-    });
-    let written = parts.map(async |(bucket, indexes)| {
-        let writes = indexes.iter().map(|index| {
-            let change = &changes[*index];
-            let seen = change.seen.as_ref();
-            let seen = seen.map_or_else(Bytes::new, |seen| seen.0.clone());
-            let set = 1 + change.status as usize;
-            [
-                change.member.as_str().into(),
-                Value::Bytes(seen),
-                Value::Bytes(change.new.0.clone()),
-                set.to_string().into(),
-            ]
+    let written = buckets
+        .iter()
+        .flat_map(|(bucket, indexes)| {
+            indexes
+                .chunks(WRITE_MAX)
+                .map(move |indexes| (*bucket, indexes))
+        })
+        .map(async |(bucket, indexes)| {
+            let writes = indexes.iter().map(|index| {
+                let change = &changes[*index];
+                let seen = change
+                    .seen
+                    .as_ref()
+                    .map_or_else(Bytes::new, |seen| seen.0.clone());
+                let set = 1 + change.status as usize;
+                [
+                    change.member.as_str().into(),
+                    Value::Bytes(seen),
+                    Value::Bytes(change.new.0.clone()),
+                    set.to_string().into(),
+                ]
+            });
+            let written = write_bucket(store, bucket, &script::PROFILES, writes.collect());
+            (indexes, written.await)
         });
-        let written = write_bucket(store, bucket, &script::PROFILES, writes.collect());
-        (indexes, written.await)
-    });
     let mut results = vec![Ok(ProfileWritten::Changed); changes.len()];
     for (indexes, written) in join_all(written).await {
         for (place, index) in indexes.iter().enumerate() {
@@ -143,9 +143,10 @@ pub async fn write(
 pub async fn delete(store: &Store, member: &MemberId) -> Result<bool, StoreError> {
     let write: Write = [member.as_str(), "*", "", "0"].map(Value::from);
     let bucket = ProfileBucket::of(member.as_str());
-    let written = write_bucket(store, bucket, &script::DELETE_PROFILES, vec![write]);
-    let mut written = written.await?;
-    let written = written.pop().unwrap_or(Ok(ProfileWritten::None))?;
+    let written = write_bucket(store, bucket, &script::DELETE_PROFILES, vec![write])
+        .await?
+        .pop()
+        .unwrap_or(Ok(ProfileWritten::None))?;
     Ok(written == ProfileWritten::Done)
 }
 
@@ -201,6 +202,8 @@ pub async fn reviewed(
     let mut members = try_join_all(listed).await?.concat();
     members.sort_unstable();
     members.truncate(count);
-    let members = members.iter();
-    Ok(members.filter_map(|id| MemberId::parse(id).ok()).collect())
+    Ok(members
+        .iter()
+        .filter_map(|id| MemberId::parse(id).ok())
+        .collect())
 }

@@ -20,18 +20,14 @@ const NAMES_AT_ONCE: usize = 32;
 /// A profile to write.
 #[derive(Clone, Debug)]
 pub struct Incoming {
-    /// The member.
     pub member: MemberId,
     /// Its new content.
     pub draft: Draft,
 }
 
-/// The profile of a member.
 #[derive(Clone, Debug)]
 pub struct FoundProfile {
-    /// The member.
     pub member: MemberId,
-    /// The stored record.
     pub record: Arc<Record>,
 }
 
@@ -60,7 +56,6 @@ pub async fn read(
     Ok(Profiles(Some(Arc::new(found.collect()))))
 }
 
-/// The profile of a member.
 pub async fn find(engine: &Engine, member: &MemberId) -> Result<FoundProfile, Error> {
     let (_, record) = stored(engine, member).await?;
     let member = member.clone();
@@ -69,8 +64,9 @@ pub async fn find(engine: &Engine, member: &MemberId) -> Result<FoundProfile, Er
 
 async fn stored(engine: &Engine, member: &MemberId) -> Result<(StoredProfile, Arc<Record>), Error> {
     let members = [member.as_str()];
-    let stored = store::load(&engine.store, &members).await?.pop();
-    let stored = stored
+    let stored = store::load(&engine.store, &members)
+        .await?
+        .pop()
         .flatten()
         .ok_or_else(|| Problem::profile_not_found(member))?;
     let record = Arc::new(stored.read()?);
@@ -123,8 +119,10 @@ async fn plan(
     open: &[usize],
     (rules, writer): (&Rules, &str),
 ) -> Result<Planned, Error> {
-    let members = open.iter().map(|index| incoming[*index].member.as_str());
-    let members: Vec<&str> = members.collect();
+    let members: Vec<&str> = open
+        .iter()
+        .map(|index| incoming[*index].member.as_str())
+        .collect();
     let stored = store::load(&engine.store, &members).await?;
     let by = (writer, engine.clock.now());
     let mut planned = Planned::default();
@@ -140,7 +138,6 @@ async fn plan(
     Ok(planned)
 }
 
-/// Deletes a profile.
 pub async fn delete(engine: &Engine, member: &MemberId) -> Result<(), Error> {
     if store::delete(&engine.store, member).await? {
         return Ok(());
@@ -193,12 +190,14 @@ pub async fn reviewed(
     let Part { items, next } = Part::split(members, count, MemberId::clone);
     let ids = items.iter().map(|member| Arc::from(member.as_str()));
     let profiles = read(engine, ids).await?;
-    let found = items.into_iter().filter_map(|member| {
-        let record = Arc::clone(profiles.of(member.as_str())?);
-        // The status may have changed since the set was read.
-        (record.review.status == status).then_some(FoundProfile { member, record })
-    });
-    let items = found.collect();
+    let items = items
+        .into_iter()
+        .filter_map(|member| {
+            let record = Arc::clone(profiles.of(member.as_str())?);
+            // The status may have changed since the set was read.
+            (record.review.status == status).then_some(FoundProfile { member, record })
+        })
+        .collect();
     Ok(Part { items, next })
 }
 

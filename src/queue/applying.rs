@@ -56,7 +56,6 @@ const AWAY_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyQueues;
 
-/// The work on one queue.
 struct Worker<'a> {
     engine: &'a Engine,
     name: &'a QueueName,
@@ -98,7 +97,7 @@ impl Job for ApplyQueues {
             worker.lay_down(stopped).await
         };
         match step.await {
-            // A server that does not answer is no fault of the queue. Other queues go on meanwhile.
+            // A server that does not answer is not the queue's fault. Other queues go on meanwhile.
             Err(error) if !error.is_fault() => {
                 super::of(engine).queues.pause(name, AWAY_PAUSE);
                 throttle::say(&format!("queue: {error}"), |more| {
@@ -337,16 +336,19 @@ impl<'a> Worker<'a> {
         let (id, budget) = (&self.name.id, Budget::of_queue(self.hold.is_careful));
         let submitted = self
             .engine
-            .submit(id, request, indexes, Report::default(), budget);
-        let submitted = submitted.boxed().await;
+            .submit(id, request, indexes, Report::default(), budget)
+            .boxed()
+            .await;
         let now = self.engine.clock.now();
-        let fates = submitted.into_iter().map(|(index, result)| {
-            Ok((
-                index,
-                Fate::of(&request[index], result, &self.live.board, now)?,
-            ))
-        });
-        fates.collect()
+        submitted
+            .into_iter()
+            .map(|(index, result)| {
+                Ok((
+                    index,
+                    Fate::of(&request[index], result, &self.live.board, now)?,
+                ))
+            })
+            .collect()
     }
 
     /// Records the fate of an event. Returns whether another worker had it.

@@ -20,9 +20,7 @@ const CONFIRMED_WITHIN: Duration = Duration::from_secs(1);
 /// An event that is about to become a dead letter.
 #[derive(Debug)]
 pub struct DeadEvent<'a> {
-    /// Its board.
     pub board: &'a Board,
-    /// Its queue.
     pub queue: &'a QueueName,
     /// Its place there.
     pub entry: EntryId,

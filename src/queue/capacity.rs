@@ -26,7 +26,6 @@ const MEMORY_SHARE: u64 = 4;
 /// The limits of queues, in bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct QueueBounds {
-    /// For one queue.
     pub queue_bytes: u64,
     /// For all queues of a server together, if it has no `maxmemory`; otherwise the limit is a quarter of that.
     pub server_bytes: u64,
@@ -44,7 +43,6 @@ impl Default for QueueBounds {
 /// What is known of the room in queues.
 #[derive(Debug, Default)]
 pub struct Rooms {
-    /// The limits.
     pub bounds: QueueBounds,
     servers: Mutex<BTreeMap<String, Fill>>,
     /// The queues in the index when it was last read.
@@ -54,7 +52,6 @@ pub struct Rooms {
 /// How full the queues of a server are.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fill {
-    /// The last sample.
     sampled: QueuesOfServer,
     /// What this instance put before the sample in progress was begun, and since then.
     put_before: u64,
@@ -115,7 +112,6 @@ impl Rooms {
         }
     }
 
-    /// Records a sample.
     fn end_sample(&self, sample: &QueueSample) {
         let mut servers = self.servers.lock();
         servers.retain(|server, _| sample.servers.contains_key(server));
@@ -185,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_of_a_server_stays_while_it_does_not_answer() {
+    fn figures_of_a_server_stay_while_it_does_not_answer() {
         let rooms = Rooms::default();
         let sampled = |bytes| {
             let size = QueueSize { events: 1, bytes };

@@ -20,7 +20,6 @@ pub(super) enum Fate {
     Left,
     /// Another worker has it, or had it.
     Lost,
-    /// It is to be ended.
     Ends(End),
     /// It stays in the queue.
     Waits,

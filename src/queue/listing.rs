@@ -35,8 +35,10 @@ impl Job for ListQueues {
         let Some(live) = engine.boards.get(id) else {
             return Ok(Progress::Done);
         };
-        let shards = live.shards.iter();
-        let listed = shards.map(|live| queues::relist(&engine.store, &live.shard));
+        let listed = live
+            .shards
+            .iter()
+            .map(|live| queues::relist(&engine.store, &live.shard));
         let listed = try_join_all(listed).await;
         if listed.is_err() {
             super::of(engine).queues.plan(id);

@@ -171,8 +171,7 @@ impl Queues {
     /// The queues to look at now, of the listed ones and those that this instance works on. The others are forgotten.
     fn due(&self, listed: Vec<IndexedQueue>) -> Vec<QueueName> {
         let (mut known, now) = (self.known.lock(), Instant::now());
-        let listed = listed.into_iter().map(|queue| queue.name);
-        let mut names: HashSet<QueueName> = listed.collect();
+        let mut names: HashSet<QueueName> = listed.into_iter().map(|queue| queue.name).collect();
         known.retain(|name, known| known.hold.is_some() || names.contains(name));
         names.extend(known.keys().cloned());
         names.retain(|name| {

@@ -34,9 +34,7 @@ const ID_BYTES: usize = 12;
 /// Puts events into the queue of one shard.
 #[derive(Debug)]
 pub struct Putter {
-    /// Redis.
     pub store: Arc<Store>,
-    /// The shard.
     pub shard: Shard,
     /// How much room there is.
     pub rooms: Arc<Rooms>,
@@ -86,17 +84,19 @@ impl Work for Putter {
 
 /// The batcher that puts events into the queue of a shard.
 fn putter<'a>(engine: &Engine, live: &'a LiveShard) -> &'a Arc<Batcher<Putter>> {
-    let putter = live.putter.get_or_init(|| {
-        let state = super::of(engine);
-        Box::new(Batcher::new(Putter {
-            store: Arc::clone(&engine.store),
-            shard: live.shard.clone(),
-            rooms: Arc::clone(&state.rooms),
-            queues: Arc::clone(&state.queues),
-            is_flooded: Arc::clone(&live.is_flooded),
-        }))
-    });
-    let putter = putter.downcast_ref();
+    let putter = live
+        .putter
+        .get_or_init(|| {
+            let state = super::of(engine);
+            Box::new(Batcher::new(Putter {
+                store: Arc::clone(&engine.store),
+                shard: live.shard.clone(),
+                rooms: Arc::clone(&state.rooms),
+                queues: Arc::clone(&state.queues),
+                is_flooded: Arc::clone(&live.is_flooded),
+            }))
+        })
+        .downcast_ref();
     putter.expect("invariant: nobody else makes it")
 }
 
@@ -220,8 +220,10 @@ async fn leave_known(
     if live.former.is_empty() {
         return;
     }
-    let ids = takable.iter();
-    let ids: Vec<_> = ids.map(|one| (&one.event.id, &one.event.member)).collect();
+    let ids: Vec<_> = takable
+        .iter()
+        .map(|one| (&one.event.id, &one.event.member))
+        .collect();
     match engine.remembered_before(live, &ids).boxed().await {
         Ok(known) => {
             let mut known = known.into_iter();
@@ -263,7 +265,6 @@ async fn find_waiting(
 struct Takable {
     /// Its index in the request.
     index: usize,
-    /// The index of its shard.
     shard: usize,
     event: Arc<QueuedEvent>,
 }
@@ -291,15 +292,20 @@ async fn put_all(
 ) -> Vec<Result<Put, Error>> {
     events.sort_by_key(|takable| takable.shard);
     let of_shards = events.chunk_by(|one, next| one.shard == next.shard);
-    let parts = of_shards.flat_map(|events| events.chunks(CALL_EVENTS_MAX));
-    let puts = parts.map(async |part| {
-        let events = part.iter().map(|takable| Arc::clone(&takable.event));
-        let shard = &live.shards[part[0].shard];
-        let reply = putter(engine, shard).submit(events.collect()).await;
-        one_each(reply, part.len())
-    });
-    let replies = join_all(puts).await.into_iter().flatten();
-    replies.map(|reply| reply.map_err(Error::from)).collect()
+    let puts = of_shards
+        .flat_map(|events| events.chunks(CALL_EVENTS_MAX))
+        .map(async |part| {
+            let events = part.iter().map(|takable| Arc::clone(&takable.event));
+            let shard = &live.shards[part[0].shard];
+            let reply = putter(engine, shard).submit(events.collect()).await;
+            one_each(reply, part.len())
+        });
+    join_all(puts)
+        .await
+        .into_iter()
+        .flatten()
+        .map(|reply| reply.map_err(Error::from))
+        .collect()
 }
 
 /// Checks an event without the data of its board: the event to be queued, and whether it is refused. A refused event may

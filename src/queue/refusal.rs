@@ -72,7 +72,7 @@ mod tests {
     use crate::redis::StoreError;
 
     #[test]
-    fn a_refusal_is_told_as_it_was_whatever_became_of_the_definition() {
+    fn a_refusal_keeps_its_wording_after_the_definition_changes() {
         let at = Timestamp::parse("2026-11-21T12:00:00Z").unwrap();
         let used_up = UsedUp {
             name: "voter".to_owned(),

@@ -109,15 +109,21 @@ async fn find_letter<'a>(
 ) -> Result<(&'a Shard, DeadLetter), Error> {
     let is_it =
         |shard: &&Shard| shard.shard_id == letter.shard && shard.generation == letter.generation;
-    let mut shards = live.shards.iter().map(|live| &live.shard);
-    let shard = shards.find(is_it).ok_or_else(|| not_found(letter))?;
+    let shard = live
+        .shards
+        .iter()
+        .map(|live| &live.shard)
+        .find(is_it)
+        .ok_or_else(|| not_found(letter))?;
     if letter.place < letters_from(engine) {
         return Err(not_found(letter));
     }
-    let found = dead_letters::store::list(&engine.store, shard, letter.place, 1).await?;
-    let mut found = found.into_iter();
-    let found = found.find(|found| found.place == letter.place && found.is_told());
-    let found = found.ok_or_else(|| not_found(letter))?;
+    let mut found = dead_letters::store::list(&engine.store, shard, letter.place, 1)
+        .await?
+        .into_iter();
+    let found = found
+        .find(|found| found.place == letter.place && found.is_told())
+        .ok_or_else(|| not_found(letter))?;
     Ok((shard, found))
 }
 

@@ -46,14 +46,14 @@ impl Address {
     }
 }
 
-/// Rejects URLs that the client library would misread, or of which it would ignore a part.
+/// Rejects URLs that the client library would misread or partly ignore.
 fn check(url: &str) -> Result<(), StoreError> {
     let unknown = || StoreError::Url(format!("it must begin with {SCHEMES}"));
     let (scheme, rest) = url.split_once("://").ok_or_else(unknown)?;
     let kind = ["redis", "valkey"]
         .iter()
-        .find_map(|name| scheme.strip_prefix(name));
-    let kind = kind.ok_or_else(unknown)?;
+        .find_map(|name| scheme.strip_prefix(name))
+        .ok_or_else(unknown)?;
     if kind == "+unix" {
         return Ok(());
     }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_of_a_known_kind_and_names_a_database_that_can_be() {
+    fn a_url_has_a_known_scheme_and_a_valid_database() {
         for url in [
             "redis://h",
             "redis://user:pa%2Fss@h:6379/15",

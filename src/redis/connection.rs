@@ -185,9 +185,10 @@ impl Connection {
         args: Vec<String>,
     ) -> Result<R, Failure> {
         let client = self.client.clone();
-        let reply =
-            self.queue(async move { Ok(client.custom::<Value, _>(command(name), args).await?) });
-        Ok(reply.await?.convert()?)
+        Ok(self
+            .queue(async move { Ok(client.custom::<Value, _>(command(name), args).await?) })
+            .await?
+            .convert()?)
     }
 
     /// Puts the command of a future into the client's queue. The returned future waits for the reply, or fails when the
@@ -375,7 +376,7 @@ async fn keep_connected(client: &Client, timeouts: TimeoutFactor, health: &Healt
     }
 }
 
-/// Returns when the connection is beyond repair.
+/// Returns when the connection can't be used any more.
 async fn watch(client: &Client, timeouts: TimeoutFactor, health: &Health) {
     let timeout = timeouts.times(PING_INTERVAL);
     let mut lost = 0;
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_is_queued_at_once_however_much_its_task_has_done() {
+    async fn a_command_is_queued_at_once_however_busy_its_task_was() {
         while has_budget_remaining() {
             let _ = consume_budget().now_or_never();
         }
@@ -465,7 +466,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_would_wait_for_a_new_connection_is_told_of_the_loss() {
+    async fn a_call_fails_at_once_instead_of_waiting_for_a_new_connection() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://{}", listener.local_addr().unwrap());
         let server = tokio::spawn(serve(listener));

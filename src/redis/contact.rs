@@ -74,9 +74,12 @@ impl Store {
 async fn all(
     checks: impl Iterator<Item = impl Future<Output = Result<(), Failure>>>,
 ) -> Result<(), StoreError> {
-    let checked = join_all(checks).await.into_iter();
-    let errors = checked.filter_map(Result::err).map(StoreError::from);
-    let worst = errors.max_by_key(|error| matches!(error, StoreError::Unusable(_)));
+    let worst = join_all(checks)
+        .await
+        .into_iter()
+        .filter_map(Result::err)
+        .map(StoreError::from)
+        .max_by_key(|error| matches!(error, StoreError::Unusable(_)));
     worst.map_or(Ok(()), Err)
 }
 

@@ -86,7 +86,6 @@ pub(crate) struct Tail<T>(pub(crate) T);
 #[derive(Deserialize)]
 pub(crate) struct Flat<T>(pub(crate) Vec<T>);
 
-/// Bytes.
 #[derive(Debug)]
 pub(crate) struct Raw(pub(crate) Bytes);
 
@@ -108,7 +107,6 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-/// `MessagePack`.
 #[derive(Debug)]
 pub(crate) struct Packed<T>(pub(crate) T);
 
@@ -327,11 +325,12 @@ impl<'de> EnumAccess<'de> for Coded<'_> {
         seed: V,
     ) -> Result<(V::Value, Self), StoreError> {
         let code = self.0.text()?;
-        let known = seed.deserialize(code.as_str().into_deserializer());
-        let known = known.map_err(|error: StoreError| match code.as_str() {
-            "STALE" => StoreError::Stale,
-            _ => error,
-        });
+        let known =
+            seed.deserialize(code.as_str().into_deserializer())
+                .map_err(|error: StoreError| match code.as_str() {
+                    "STALE" => StoreError::Stale,
+                    _ => error,
+                });
         Ok((known?, self))
     }
 }
@@ -399,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_list_may_be_things_of_some_parts() {
+    fn the_rest_of_a_list_may_be_groups_of_values() {
         let reply = list(["OK", "next", "ann", "1", "bob", "0"]);
         let Done::Ok((next, Tail(Flat(found)))) =
             decode::<Done<(String, Tail<Flat<(String, bool)>>)>>(reply).unwrap();

@@ -142,8 +142,11 @@ impl Store {
     pub(crate) async fn memory_used(&self) -> Option<u64> {
         let nodes = self.primaries();
         let used = nodes.iter().map(async |node| {
-            let info = node.readers.command("INFO", vec!["memory".into()]);
-            let info: String = info.await.ok()?;
+            let info: String = node
+                .readers
+                .command("INFO", vec!["memory".into()])
+                .await
+                .ok()?;
             info_fields(&info).get("used_memory")?.parse::<u64>().ok()
         });
         join_all(used).await.into_iter().sum()

@@ -236,7 +236,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// Watches until it is told to stop, or its handle is dropped.
+    /// Watches until it has to stop, or its handle is dropped.
     async fn run(mut self, mut stop: watch::Receiver<bool>) {
         tokio::select! {
             () = self.keep_alive() => {}

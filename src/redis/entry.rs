@@ -53,8 +53,9 @@ impl FromStr for EntryId {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let numbers = text.split_once('-');
-        let numbers = numbers.and_then(|(ms, number)| ms.parse().ok().zip(number.parse().ok()));
+        let numbers = text
+            .split_once('-')
+            .and_then(|(ms, number)| ms.parse().ok().zip(number.parse().ok()));
         numbers
             .map(|(ms, number)| Self { ms, number })
             .ok_or("is not the id of an entry of a stream")

@@ -102,8 +102,9 @@ fn why_no_writes(details: &str) -> Option<&'static str> {
         ("NOREPLICAS ", "too few of its replicas are connected"),
         ("READONLY ", "it is a replica"),
     ];
-    let mut begins = BEGINNINGS.iter();
-    let found = begins.find(|(beginning, _)| details.starts_with(beginning));
+    let found = BEGINNINGS
+        .iter()
+        .find(|(beginning, _)| details.starts_with(beginning));
     found.map(|(_, reason)| *reason)
 }
 
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cluster_refuses_is_told_from_what_fails() {
+    fn refusals_of_a_cluster_are_distinguished_from_failures() {
         let moved = failure_of("MOVED 12 127.0.0.1:7000");
         assert!(matches!(moved, Failure::Moved(_)), "{moved:?}");
         for moving in [
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_full_and_what_can_not_be_used_is_told_from_what_is_away() {
+    fn a_full_or_unusable_server_is_distinguished_from_an_absent_one() {
         for full in [
             "OOM command not allowed when used memory > 'maxmemory'.",
             "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",

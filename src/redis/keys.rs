@@ -447,8 +447,9 @@ pub fn standing_of(shard: &Shard, zset: &str) -> Option<Standing> {
 
 /// The sorted set that a standing's key belongs to.
 pub fn sorted_set_of(key: &str) -> &str {
-    let part = key.rsplit_once(':');
-    let part = part.filter(|(_, code)| Kind::with(Form::Part, code).is_some());
+    let part = key
+        .rsplit_once(':')
+        .filter(|(_, code)| Kind::with(Form::Part, code).is_some());
     part.map_or(key, |(zset, _)| zset)
 }
 
@@ -476,8 +477,11 @@ pub fn swept_pattern() -> String {
 
 /// The codes of the swept kinds, a letter each.
 pub fn swept_codes() -> String {
-    let swept = Kind::ALL.iter().filter(|kind| kind.is_swept());
-    swept.map(|kind| kind.code()).collect()
+    Kind::ALL
+        .iter()
+        .filter(|kind| kind.is_swept())
+        .map(|kind| kind.code())
+        .collect()
 }
 
 /// A pattern for the keys of a board, or of all boards.
@@ -494,13 +498,15 @@ pub fn moved(name: &str, from: &Shard, to: &Shard) -> Option<String> {
 
 /// The keys of the standing with this sorted set, [`width`] of them.
 pub fn of_sorted_set(zset: String, layout: Layout) -> impl Iterator<Item = String> {
-    let parts = [
+    let parts: Vec<String> = [
         (Kind::Members, layout.hashed),
         (Kind::Distinct, layout.dense),
         (Kind::Total, layout.summed),
-    ];
-    let parts = parts.into_iter().filter(|(_, is_there)| *is_there);
-    let parts: Vec<String> = parts.map(|(kind, _)| part(&zset, kind)).collect();
+    ]
+    .into_iter()
+    .filter(|(_, is_there)| *is_there)
+    .map(|(kind, _)| part(&zset, kind))
+    .collect();
     std::iter::once(zset).chain(parts)
 }
 
@@ -721,7 +727,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles_lie_in_slots_that_no_board_has() {
+    fn profiles_are_in_slots_that_no_board_has() {
         let bucket = ProfileBucket::of("alice");
         let (key, tag) = (profile("alice"), bucket.tag());
         assert_eq!(key, format!("st:{{{tag}}}:p:alice"));
@@ -740,7 +746,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_exactly_so() {
+    fn every_key_has_exactly_this_name() {
         let rolling: Window = "last-7-days".parse().unwrap();
         let first = shard(
             r#"{"windows": ["hour"], "ranking": "dense", "timezone": "Asia/Shanghai"}"#,
@@ -835,7 +841,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_boards_share_has_keys_of_its_own() {
+    fn keys_shared_by_all_boards_are_distinct() {
         assert_eq!(
             [
                 LIVE,
@@ -894,7 +900,6 @@ mod tests {
         }
     }
 
-    /// Keys of each kind of a shard.
     fn keys_of(shard: &Shard, kind: Kind) -> Vec<String> {
         let day = shard
             .calendar
@@ -939,10 +944,12 @@ mod tests {
             | Kind::HiddenScores
             | Kind::HiddenState
             | Kind::Seats
-            | Kind::Decided => {
-                let zsets = recorded().into_iter().chain(derived()).chain([initial()]);
-                zsets.map(|zset| part(&zset, kind)).collect()
-            }
+            | Kind::Decided => recorded()
+                .into_iter()
+                .chain(derived())
+                .chain([initial()])
+                .map(|zset| part(&zset, kind))
+                .collect(),
             Kind::State => vec![state(shard, Series::shown(List::Rolling(rolling)))],
             Kind::Periods => vec![periods(shard, Unit::Day)],
             Kind::Turnout | Kind::CutOff | Kind::RewardIndex => vec![of_period(shard, kind, &day)],
@@ -981,7 +988,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_told_by_its_keys() {
+    fn every_kind_is_recognised_by_its_keys() {
         let json = r#"{"windows": ["day", "last-7-days"], "initial": ["day"], "shards": 4}"#;
         let mut sharded = board(json, &[(Window::Period(Unit::Day), 2)]);
         sharded.placement = sharded.placement.towards(2).closing();
@@ -1019,7 +1026,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_captured_is_told_by_its_kind() {
+    fn a_captured_key_is_recognised_by_its_kind() {
         let shard = shard(r#"{"windows": ["day"]}"#, &[]);
         for kind in Kind::ALL {
             for key in keys_of(&shard, *kind) {
@@ -1045,7 +1052,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_tells_whose_it_is_and_what_for() {
+    fn a_key_names_its_board_and_purpose() {
         let id = BoardId::parse("run_hero").unwrap();
         let [whole, part] = [(1, 0), (16, 3)].map(|(shards, index)| ShardId {
             index,
@@ -1106,7 +1113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standing_of_a_key_is_found_again() {
+    fn the_standing_of_a_key_is_parsed_back() {
         let vote = shard(
             r#"{"windows": ["day", "hour", "last-7-days"], "weight": {}, "initial": ["day"],
                 "carryover": {"day": 0.5}, "timezone": "Asia/Shanghai"}"#,
@@ -1149,7 +1156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_has_keys_of_its_own() {
+    fn reservations_have_distinct_keys() {
         let shard = &shard(r#"{"windows": ["day"], "shards": 4}"#, &[]);
         let token = Token::from_bits(0x12_34ab);
         assert_eq!(

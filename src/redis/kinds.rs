@@ -191,7 +191,7 @@ kinds! {
     HiddenList as HIDDEN_LIST = "hidden-list": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
     /// The distinct scores of a standing that only hidden members have: sorted set.
     HiddenScores as HIDDEN_SCORES = "hidden-scores": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
-    /// Up to which line of the journal the hidden list of a standing has come: hash.
+    /// The last line of the journal that the hidden list of a standing includes: hash.
     HiddenState as HIDDEN_STATE = "hidden-state": (F::Part, S::Shard, E::WithPeriod, C::Rebuilt, P::Registry, X::Removed);
 
     /// The last erasures of a shard's members: hash, by keyed hashes of their ids (`scripts/lib/erasures.lua`).
@@ -271,7 +271,7 @@ kinds! {
     Digests = "digests": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
     /// Up to which line each shard's journal of hides was read for revising results: hash, by tags.
     Revised = "revised": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
-    /// Lines of these journals by which results are to be revised: sorted set (`scripts/periods/note_lines.lua`).
+    /// Lines of these journals for which results have to be revised: sorted set (`scripts/periods/note_lines.lua`).
     ToRevise = "to-revise": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Stays);
     /// The periods revised for such a line so far: hash.
     RevisedPeriods = "revised-periods": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Stays);
@@ -357,8 +357,9 @@ impl Kind {
         };
         let kind = Self::with(Form::Named, code)?;
         if kind.is_standing() {
-            let part = rest.rsplit_once(':');
-            let part = part.and_then(|(_, code)| Self::with(Form::Part, code));
+            let part = rest
+                .rsplit_once(':')
+                .and_then(|(_, code)| Self::with(Form::Part, code));
             return Some(part.unwrap_or(kind));
         }
         let is_of_member = kind == Self::Voters && rest.contains(SEPARATOR);
@@ -377,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_tell_the_kinds_apart() {
+    fn codes_of_kinds_are_distinct() {
         let codes: BTreeSet<&str> = Kind::ALL.iter().map(|kind| kind.code()).collect();
         assert_eq!(codes.len(), Kind::ALL.len());
         for kind in Kind::ALL {
@@ -397,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_declared_of_a_kind_fits_together() {
+    fn the_declarations_of_a_kind_are_consistent() {
         for kind in Kind::ALL {
             let copying = kind.copying();
             match kind.purging() {

@@ -17,7 +17,6 @@ pub struct Leased {
     key: String,
     /// The generation of its board, if it is for one board.
     generation: Option<u64>,
-    /// The name of the work.
     name: &'static str,
 }
 

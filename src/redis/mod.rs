@@ -16,7 +16,7 @@
 //!
 //! What is subtle:
 //!
-//! - **Servers.** Each server has its own connections, turns and limits, so that one that is away holds up no other. Writes
+//! - **Servers.** Each server has its own connections, turns and limits, so that an absent one holds up no other. Writes
 //!   of one shard are carried out in the order of their calls: from the batcher to the queue of the client library no
 //!   function is `async`, so no call can wait on the way and be overtaken. Only one that is refused because its slot moves to
 //!   another server comes later than those after it.
@@ -47,6 +47,8 @@
 //!   of them is ever empty in between. (When Redis moves a slot, it sends the remaining time of each key; these instants
 //!   may then differ by some milliseconds.)
 //! - **Keys that expire by themselves** are in no registry, because registering them would make every event more expensive.
+
+#![warn(missing_docs)]
 
 mod address;
 pub(crate) mod args;

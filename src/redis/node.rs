@@ -23,7 +23,6 @@ use crate::runtime::timeouts::{TimeoutFactor, within};
 const WRITERS: usize = 2;
 /// Connections for reads: one task per connection parses long replies.
 const READERS: usize = 2;
-/// The most reads in flight.
 const READS_IN_FLIGHT_MAX: usize = 1_024;
 /// The longest wait for a turn.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -59,9 +58,11 @@ impl Node {
 
     /// Fails at once if a connection is missing.
     pub(crate) fn check_connected(&self) -> Result<(), StoreError> {
-        let writers = self.writers.iter().map(|writer| &writer.connection);
-        let mut connections = writers.chain(&self.readers.connections);
-        connections.try_for_each(Connection::check)
+        self.writers
+            .iter()
+            .map(|writer| &writer.connection)
+            .chain(&self.readers.connections)
+            .try_for_each(Connection::check)
     }
 
     /// Runs a script that writes. Calls with the same tag, so for the same board or shard, are carried out in the order of
@@ -140,8 +141,9 @@ impl Readers {
     /// The next connection in turn, skipping lost ones.
     fn connection(&self) -> &Connection {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut connections = (0..READERS).map(|step| &self.connections[(next + step) % READERS]);
-        let connected = connections.find(|connection| connection.is_connected());
+        let connected = (0..READERS)
+            .map(|step| &self.connections[(next + step) % READERS])
+            .find(|connection| connection.is_connected());
         connected.unwrap_or(&self.connections[next % READERS])
     }
 }

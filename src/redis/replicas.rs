@@ -37,7 +37,6 @@ const ASK_TIMEOUT: Duration = Duration::from_millis(300);
 /// The longest wait for an answer of a replica: it leaves time for the primary to answer.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The replicas of all primaries.
 #[derive(Debug)]
 pub(crate) struct Replicas {
     known: Arc<ArcSwap<Known>>,
@@ -50,7 +49,6 @@ pub(crate) struct Replicas {
     _following: AbortOnDropHandle<Infallible>,
 }
 
-/// The replicas of each primary.
 type Known = BTreeMap<Server, Vec<Arc<Replica>>>;
 
 #[derive(Debug)]
@@ -158,7 +156,6 @@ async fn follow(
     }
 }
 
-/// A primary that is followed.
 #[derive(Default)]
 struct Followed {
     marks: Marks,
@@ -246,11 +243,14 @@ impl Marks {
         }
     }
 
-    /// The last instant of which a replica at this offset has all data.
+    /// The last instant up to which a replica at this offset has all data.
     fn reached(&self, offset: &Offset) -> Option<Instant> {
         let has = |mark: &Offset| mark.history == offset.history && mark.bytes <= offset.bytes;
-        let mut reached = self.0.iter().rev().filter(|(_, mark)| has(mark));
-        reached.next().map(|(at, _)| *at)
+        self.0
+            .iter()
+            .rev()
+            .find(|(_, mark)| has(mark))
+            .map(|(at, _)| *at)
     }
 }
 
@@ -265,7 +265,6 @@ struct Info {
 }
 
 impl Info {
-    /// Parses the reply of `INFO`.
     fn parse(text: &str) -> Option<Self> {
         let fields = info_fields(text);
         let is_primary = *fields.get("role")? == "master";
@@ -317,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_primary_names_those_that_follow_it_and_a_replica_what_it_has_carried_out() {
+    fn a_primary_names_its_replicas_and_a_replica_its_offset() {
         let primary = Info::parse(PRIMARY).unwrap();
         assert!(primary.is_primary);
         assert_eq!(primary.process, "f00");
@@ -335,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_is_as_fresh_as_the_last_mark_of_its_primary_that_it_has_reached() {
+    fn a_replica_is_as_fresh_as_the_last_mark_it_has_reached() {
         let mut marks = Marks::default();
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);

@@ -328,7 +328,7 @@ scripts! {
         MEND = "check", "#!lua" with [bounds];
         /// Checks whether the keys that say who is hidden agree.
         CHECK_HIDES = "check_hides", "#!lua flags=no-writes" with [bounds];
-        /// Checks these keys, and hides whoever is hidden by one of them.
+        /// Checks these keys, and hides every member that one of them hides.
         MEND_HIDES = "check_hides", "#!lua" with [bounds];
         /// Checks whether the state of a derived series is readable.
         CHECK_STATE = "check_state", "#!lua flags=no-writes" with [bounds];
@@ -359,9 +359,11 @@ scripts! {
 
 /// The commands that the scripts call.
 pub fn commands() -> BTreeSet<&'static str> {
-    let sources = ALL.iter().map(|script| script.source.as_str());
-    let calls = sources.flat_map(|source| source.split("call('").skip(1));
-    calls.filter_map(|call| call.split('\'').next()).collect()
+    ALL.iter()
+        .map(|script| script.source.as_str())
+        .flat_map(|source| source.split("call('").skip(1))
+        .filter_map(|call| call.split('\'').next())
+        .collect()
 }
 
 #[cfg(test)]
@@ -371,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constants_stand_in_the_places_of_their_names() {
+    fn constants_replace_their_names() {
         let group: &[(&str, &str)] = &[("TAKEN", "8"), ("FORM", "'>I7'")];
         let code = "local TAKEN_AT = {TAKEN, FORM}\nreturn TAKEN\n";
         let expected = "local TAKEN_AT = {8, '>I7'}\nreturn 8\n";
@@ -380,15 +382,15 @@ mod tests {
 
     /// The upper-case names in code.
     fn names(code: &str) -> impl Iterator<Item = &str> {
-        let words = code.split(|byte: char| !(byte.is_ascii_alphanumeric() || byte == '_'));
-        words.filter(|word| {
-            let is_of_name = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
-            word.len() > 1 && word.bytes().all(is_of_name)
-        })
+        code.split(|byte: char| !(byte.is_ascii_alphanumeric() || byte == '_'))
+            .filter(|word| {
+                let is_of_name = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
+                word.len() > 1 && word.bytes().all(is_of_name)
+            })
     }
 
     #[test]
-    fn no_script_lacks_a_constant() {
+    fn lint_no_script_lacks_a_constant() {
         for script in ALL {
             let mut known = BTreeSet::from(["KEYS", "ARGV"]);
             for line in script.source.lines().skip(1) {
@@ -405,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_functions_of_a_script_have_one_name() {
+    fn lint_functions_of_a_script_have_distinct_names() {
         for script in ALL {
             let mut names = BTreeSet::new();
             for line in script.source.lines() {
@@ -558,9 +560,12 @@ mod tests {
     ];
 
     #[test]
-    fn every_script_that_writes_notes_what_reads_see_of_it() {
-        let unseen = UNSEEN.iter().flat_map(|(_, names)| *names);
-        let unseen: BTreeSet<&str> = unseen.copied().collect();
+    fn lint_every_writing_script_notes_what_reads_see() {
+        let unseen: BTreeSet<&str> = UNSEEN
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
         // Calls, or their endings, that record a change.
         let noting = [
             "note_change()",
@@ -579,13 +584,18 @@ mod tests {
             let own =
                 std::fs::read_to_string(format!("scripts/{}/{}.lua", script.room, script.name))
                     .unwrap();
-            let code = own.lines().filter(|line| !line.starts_with("--"));
-            let code = code.collect::<Vec<_>>().join("\n");
+            let code = own
+                .lines()
+                .filter(|line| !line.starts_with("--"))
+                .collect::<Vec<_>>()
+                .join("\n");
             let is_called = |call: &str| {
-                let mut places = code.match_indices(call).map(|(place, _)| &code[..place]);
-                places.any(|before| {
-                    !before.ends_with(|last: char| last.is_alphanumeric() || "._".contains(last))
-                })
+                code.match_indices(call)
+                    .map(|(place, _)| &code[..place])
+                    .any(|before| {
+                        !before
+                            .ends_with(|last: char| last.is_alphanumeric() || "._".contains(last))
+                    })
             };
             let notes = noting.iter().any(|call| is_called(call));
             let (is_unseen, name) = (unseen.contains(script.name), script.name);
@@ -599,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn the_commands_of_scripts_are_found_in_them() {
+    fn the_commands_that_scripts_call_are_found() {
         let commands = commands();
         for name in ["ZADD", "HRANDFIELD", "PFMERGE", "DECRBY"] {
             assert!(commands.contains(name), "{name}");

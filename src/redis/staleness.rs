@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_answers_of_the_time_of_a_registration_are_taken() {
+    fn only_answers_from_the_time_of_a_registration_are_used() {
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
         assert!(!covers(None, at(1), at(1)));

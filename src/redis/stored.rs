@@ -64,7 +64,6 @@ impl ScriptCall<'_> {
     }
 }
 
-/// An item's stored JSON.
 pub(crate) fn to_json(value: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::Unexpected(error.to_string()))
 }

@@ -99,11 +99,13 @@ impl Topology {
     /// The servers that have slots.
     pub(crate) fn primaries(&self) -> BTreeMap<Server, Arc<Node>> {
         let map = self.map.load();
-        let nodes = map.slots.iter().filter_map(|range| {
-            let node = map.nodes.get(&range.server)?;
-            Some((range.server.clone(), Arc::clone(node)))
-        });
-        nodes.collect()
+        map.slots
+            .iter()
+            .filter_map(|range| {
+                let node = map.nodes.get(&range.server)?;
+                Some((range.server.clone(), Arc::clone(node)))
+            })
+            .collect()
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
@@ -142,8 +144,12 @@ impl Map {
 
     /// A map of the configured servers; for a cluster without any slots yet.
     fn of_seeds(access: &Access) -> Result<Self, StoreError> {
-        let seeds = access.config.server.hosts().into_iter();
-        let nodes = seeds.map(|server| Ok((server.clone(), connect(access, &server)?)));
+        let nodes = access
+            .config
+            .server
+            .hosts()
+            .into_iter()
+            .map(|server| Ok((server.clone(), connect(access, &server)?)));
         Ok(Self {
             nodes: nodes.collect::<Result<_, StoreError>>()?,
             slots: Vec::new(),
@@ -194,9 +200,11 @@ fn owner(slots: &[Range], slot: u16) -> Option<&Server> {
 
 /// The slots of all servers, from the reports of all nodes.
 fn agree(said: &[View]) -> Vec<Range> {
-    let ranges = said.iter().flat_map(|(_, ranges)| ranges);
-    let ends = ranges.flat_map(|range| [range.first, range.last + 1]);
-    let ends: BTreeSet<u16> = ends.collect();
+    let ends: BTreeSet<u16> = said
+        .iter()
+        .flat_map(|(_, ranges)| ranges)
+        .flat_map(|range| [range.first, range.last + 1])
+        .collect();
     let mut agreed: Vec<Range> = Vec::new();
     for (&first, &behind) in ends.iter().zip(ends.iter().skip(1)) {
         let Some(server) = most_credible(said, first).cloned() else {
@@ -232,12 +240,15 @@ fn most_credible<'a>(said: &'a [View], slot: u16) -> Option<&'a Server> {
 /// Parses a node's slots; a node may omit its own host.
 fn read(reply: Value, from: &Server) -> Option<Vec<Range>> {
     let routing = ClusterRouting::from_cluster_slots(reply, from.host.clone()).ok()?;
-    let ranges = routing.slots().iter().map(|range| Range {
-        first: range.start,
-        last: range.end,
-        server: Server::new(range.primary.host.clone(), range.primary.port),
-    });
-    let ranges: Vec<Range> = ranges.collect();
+    let ranges: Vec<Range> = routing
+        .slots()
+        .iter()
+        .map(|range| Range {
+            first: range.start,
+            last: range.end,
+            server: Server::new(range.primary.host.clone(), range.primary.port),
+        })
+        .collect();
     (!ranges.is_empty()).then_some(ranges)
 }
 
@@ -311,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_believed_what_it_says_of_itself_and_of_others_what_most_say() {
+    fn a_node_is_believed_about_itself_and_the_majority_about_others() {
         let whole = [(0, 99, 1), (100, LAST_SLOT, 2)];
         assert_eq!(agreed(&[(1, &whole), (2, &whole)]), ranges(&whole));
         // Slot 50 has moved to the second server; the first and the third don't know yet.
@@ -324,7 +335,7 @@ mod tests {
         // The second is down; the others report the new owner of its slots.
         let taken = [(0, 99, 1), (100, LAST_SLOT, 4)];
         assert_eq!(agreed(&[(1, &taken), (3, &taken)]), ranges(&taken));
-        // Slots that nobody has.
+        // Slots without a server.
         assert_eq!(agreed(&[(1, &[(5, 9, 1)])]), ranges(&[(5, 9, 1)]));
         assert_eq!(owner(&ranges(&[(5, 9, 1)]), 10), None);
     }

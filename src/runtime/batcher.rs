@@ -123,7 +123,6 @@ enum Carrier {
 }
 
 impl<W: Work> Batcher<W> {
-    /// An idle batcher.
     pub fn new(work: W) -> Arc<Self> {
         Arc::new(Self {
             work,
@@ -220,13 +219,13 @@ impl<W: Work> Batcher<W> {
         // Boxed, since it passes through several futures, each of which would hold it twice.
         let call = catch_unwind(AssertUnwindSafe(|| Box::pin(self.work.call(jobs, load))));
         Some(async move {
-            // After a panic there are no answers: the senders are dropped, which tells their submitters.
+            // After a panic there are no answers: the senders are dropped, which their submitters notice.
             let Ok(call) = call else {
                 return;
             };
             let answers = AssertUnwindSafe(call).catch_unwind().await;
             for (sender, answer) in senders.into_iter().zip(answers.unwrap_or_default()) {
-                // An error means that nobody waits for it any more.
+                // An error means that nobody waits for the answer any more.
                 drop(sender.send(answer));
             }
         })
@@ -294,8 +293,11 @@ impl<W: Work> Queue<W> {
     fn take(&mut self, work: &W) -> Next<W> {
         let mut next = mem::take(&mut self.next);
         if next.senders.iter().any(oneshot::Sender::is_closed) {
-            let again = next.jobs.into_iter().zip(next.senders);
-            again.rev().for_each(|one| self.behind.push_front(one));
+            next.jobs
+                .into_iter()
+                .zip(next.senders)
+                .rev()
+                .for_each(|one| self.behind.push_front(one));
             self.move_up(work);
             next = mem::take(&mut self.next);
         }
@@ -471,7 +473,7 @@ mod tests {
             self.work.begun.lock().clone()
         }
 
-        /// Whether the work was told that more waits than fits into the next call.
+        /// Whether the work knows that more waits than fits into the next call.
         fn is_behind(&self) -> bool {
             let is_behind = self.work.is_behind.load(Ordering::Relaxed);
             assert_eq!(is_behind, self.batcher.is_behind());
@@ -487,7 +489,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_in_during_calls_goes_together_in_the_next() {
+    async fn jobs_that_arrive_during_calls_share_the_next_one() {
         let bench = Bench::new();
         let first = bench.submit(1).await;
         assert_eq!(bench.begun(), [[1]], "an idle batcher waits for nothing");
@@ -504,7 +506,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_second_call_begins_when_as_many_wait_as_the_first_has_and_no_third() {
+    async fn a_second_call_begins_when_as_many_wait_as_the_first_has_but_no_third() {
         let bench = Bench::new();
         for number in 1..=5 {
             bench.submit(number).await;
@@ -524,7 +526,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_makes_way_has_one_call_under_way() {
+    async fn a_yielding_batcher_has_one_call_in_flight() {
         let bench = Bench::new();
         let makes_way = |is_so| bench.work.makes_way.store(is_so, Ordering::Relaxed);
         makes_way(true);
@@ -548,7 +550,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_waits_for_any_more_is_not_done() {
+    async fn abandoned_jobs_are_not_done() {
         let bench = Bench::with_one_call_at_a_time();
         bench.submit(1).await;
         bench.submit(2).await.abort();
@@ -558,7 +560,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_behind_move_up_to_the_places_of_what_nobody_waits_for() {
+    async fn later_jobs_take_the_places_of_abandoned_ones() {
         let bench = Bench::with_one_call_at_a_time();
         bench.submit(1).await;
         bench.submit(2).await;
@@ -586,7 +588,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_small_job_alone_takes_no_further_task() {
+    async fn a_single_small_job_spawns_no_task() {
         let tasks = || Handle::current().metrics().num_alive_tasks();
         let bench = Bench::with_one_call_at_a_time();
         let first = bench.submit(1).await;
@@ -608,7 +610,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn calls_are_made_in_the_order_of_their_jobs() {
+    async fn calls_keep_the_order_of_jobs() {
         let bench = Bench::new();
         bench.work.ends.add_permits(1_000);
         for first in (100..1_000).step_by(100) {
@@ -623,7 +625,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_breaks_off_does_not_hold_up_others() {
+    async fn an_aborted_call_does_not_hold_up_others() {
         for fault in [13, 31] {
             let bench = Bench::new();
             let broken = bench.submit(fault).await;

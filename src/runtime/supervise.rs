@@ -58,13 +58,13 @@ pub async fn restarted<F: Future>(task: &'static str, mut begin: impl FnMut() ->
 /// The tasks that keep panicking.
 pub fn failing(now: Instant) -> Vec<&'static str> {
     let faults = FAULTS.lock();
-    let failing = faults.values().filter(|fault| {
-        fault.panics >= PANICS_MAX && now.duration_since(fault.last) < STEADY_AFTER
-    });
-    failing.map(|fault| fault.task).collect()
+    faults
+        .values()
+        .filter(|fault| fault.panics >= PANICS_MAX && now.duration_since(fault.last) < STEADY_AFTER)
+        .map(|fault| fault.task)
+        .collect()
 }
 
-/// The message of a panic.
 pub fn message_of(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<String>()
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_task_that_panics_is_begun_again_and_one_that_ends_is_not() {
+    async fn a_task_that_panics_is_restarted_and_one_that_ends_is_not() {
         let mut runs = 0;
         let output = restarted("test", || {
             runs += 1;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_panics_again_and_again_is_failing_until_it_is_well_or_gone() {
+    fn a_task_that_keeps_panicking_is_failing_until_it_recovers_or_ends() {
         let start = Instant::now();
         let at = |s| start + Duration::from_secs(s);
         let is_failing = |s| failing(at(s)).contains(&"failing");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_panic_says_is_found() {
+    fn the_message_of_a_panic_is_found() {
         for (panic, message) in [
             (Box::new("text") as Box<dyn Any + Send>, "text"),
             (Box::new("owned".to_owned()), "owned"),

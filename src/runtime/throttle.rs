@@ -83,8 +83,9 @@ impl Throttle {
     fn rest(&self, now: Instant) -> Vec<(String, u64)> {
         let mut causes = self.0.lock();
         let old = causes.extract_if(.., |_, said| now.duration_since(said.at) >= SILENT_AFTER);
-        let old = old.map(|(cause, said)| (cause, said.left_out));
-        old.filter(|(_, left_out)| *left_out > 0).collect()
+        old.map(|(cause, said)| (cause, said.left_out))
+            .filter(|(_, left_out)| *left_out > 0)
+            .collect()
     }
 }
 
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_has_one_line_a_second_and_none_goes_uncounted() {
+    fn a_cause_is_logged_once_a_second_and_always_counted() {
         let lines = Throttle::new();
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_that_nobody_foresaw_take_bounded_memory() {
+    fn unforeseen_causes_take_bounded_memory() {
         let lines = Throttle::new();
         let now = Instant::now();
         let admitted = (0..1_000).filter(|number| lines.admit(&number.to_string(), now).is_some());

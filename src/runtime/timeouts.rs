@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// The greatest factor.
 const FACTOR_MAX: u32 = 100;
 
 /// The factor by which the service multiplies each time limit that ends in an error: how long it waits for Redis, and how

@@ -84,8 +84,9 @@ impl MemberView {
     }
 
     fn index_in(&self, page: &Page) -> Option<usize> {
-        let mut entries = page.entries.iter();
-        entries.position(|entry| &*entry.member == self.member.as_str())
+        page.entries
+            .iter()
+            .position(|entry| &*entry.member == self.member.as_str())
     }
 
     /// The member's position among counted members; `None` if it is not one.
@@ -99,8 +100,11 @@ impl MemberView {
             }
         };
         let (board, standing) = (&attempt.live.board, &attempt.target.standing);
-        let of_cohort = board.league_of(&standing.period).zip(standing.cohort);
-        let Some(((league, cohort), index)) = of_cohort.zip(self.index_in(&counted)) else {
+        let Some(((league, cohort), index)) = board
+            .league_of(&standing.period)
+            .zip(standing.cohort)
+            .zip(self.index_in(&counted))
+        else {
             return Ok(None);
         };
         let scores: Vec<Score> = counted.entries.iter().map(|entry| entry.score).collect();

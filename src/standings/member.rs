@@ -22,20 +22,17 @@ pub const AROUND_MAX: u64 = 100;
 /// A member to read. A response that it is not listed is always current, whatever freshness is required.
 #[derive(Clone, Debug)]
 pub struct MemberView {
-    /// The member.
     pub member: MemberId,
     /// How many neighbours on each side, if any.
     pub around: Option<u64>,
 }
 
-/// A member that was found.
 #[derive(Clone, Debug)]
 pub struct FoundMember {
     /// The previous standing, if there is one.
     pub previous: Option<Target>,
     /// Its entry, with at least one neighbour on each side where there is one.
     pub neighbourhood: Arc<Neighbourhood>,
-    /// The voters of its entries.
     pub voters: Voters,
     /// On a league, its league data.
     pub league: Option<Box<InLeague>>,
@@ -84,8 +81,12 @@ impl View for MemberView {
     }
 
     fn members(found: &FoundMember) -> Vec<Arc<str>> {
-        let entries = found.neighbourhood.entries.iter();
-        entries.map(|entry| Arc::clone(&entry.member)).collect()
+        found
+            .neighbourhood
+            .entries
+            .iter()
+            .map(|entry| Arc::clone(&entry.member))
+            .collect()
     }
 }
 

@@ -25,7 +25,6 @@ pub const PAGE_SIZE: u64 = 50;
 /// The last page number; with the largest size, more members than Redis can hold.
 pub const PAGE_MAX: u64 = 1_000_000_000;
 
-/// A page to read.
 #[derive(Clone, Debug)]
 pub struct PageView {
     /// The entries that pages consist of.
@@ -41,7 +40,6 @@ pub struct PageView {
 /// Which entries pages consist of. Scores are JSON numbers as text, since only the board knows its decimals.
 #[derive(Clone, Debug, Default)]
 pub enum Entries {
-    /// All.
     #[default]
     All,
     /// Those between two scores, both included.
@@ -54,7 +52,6 @@ pub enum Entries {
     Percentile(u64),
 }
 
-/// A page.
 #[derive(Clone, Debug, Default)]
 pub struct FoundPage {
     /// The page, shared by identical requests.
@@ -82,8 +79,13 @@ impl View for PageView {
     }
 
     fn members(found: &FoundPage) -> Vec<Arc<str>> {
-        let entries = found.page.entries.iter().chain(&found.page.me);
-        entries.map(|entry| Arc::clone(&entry.member)).collect()
+        found
+            .page
+            .entries
+            .iter()
+            .chain(&found.page.me)
+            .map(|entry| Arc::clone(&entry.member))
+            .collect()
     }
 
     async fn profiles(found: &FoundPage, engine: &Engine) -> Result<Profiles, Error> {

@@ -24,10 +24,8 @@ pub struct Playing {
     pub last: Option<Played>,
 }
 
-/// The seat of a member.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OwnSeat {
-    /// The cohort.
     pub cohort: Cohort,
     /// The score with which the member began.
     pub opening: Score,
@@ -60,12 +58,14 @@ impl Playing {
             });
             player = Some(found.player);
         }
-        let seat = player.as_ref().and_then(|player| player.seat_in(period));
-        let seat = seat.map(|seat| OwnSeat {
-            cohort: seat.cohort,
-            opening: seat.opening,
-            moved: None,
-        });
+        let seat = player
+            .as_ref()
+            .and_then(|player| player.seat_in(period))
+            .map(|seat| OwnSeat {
+                cohort: seat.cohort,
+                opening: seat.opening,
+                moved: None,
+            });
         let before = player.and_then(|player| player.before);
         let is_later = |played: &Played| start_of(period) > played.start;
         if seat.is_some() || before.as_ref().is_none_or(is_later) {
@@ -73,10 +73,10 @@ impl Playing {
             return Ok(Self { seat, place, last });
         }
         let shard = &live.shard_of(member).shard;
-        let history = seats::played(&engine.store, shard, member)
+        let mut history = seats::played(&engine.store, shard, member)
             .await?
-            .into_iter();
-        let mut history = history.skip_while(|played| played.start > start_of(period));
+            .into_iter()
+            .skip_while(|played| played.start > start_of(period));
         let (own, last) = match history.next() {
             Some(first) if first.start == start_of(period) => (Some(first), history.next()),
             newest => (None, newest),

@@ -31,19 +31,13 @@ use crate::runtime::join::try_join_all;
 /// A request to read a standing.
 #[derive(Clone, Debug)]
 pub struct StandingRequest {
-    /// The board.
     pub board: BoardId,
-    /// The window.
     pub window: String,
-    /// The period.
     pub choice: Choice,
-    /// The cohort.
     pub cohort: CohortChoice,
-    /// The track.
     pub track: Track,
     /// What entries should have in addition to scores.
     pub includes: Includes,
-    /// The required freshness.
     pub freshness: Freshness,
     /// The size of the whole request, of which this may be one read.
     pub size: Size,
@@ -111,8 +105,11 @@ impl<V: View> View for EditionView<'_, V> {
             return Ok(());
         }
         let query = Query::Changed([Some(standing), self.0.before(attempt)]);
-        let shards = attempt.live.shards_of(standing.section()).iter();
-        let asked = shards.map(|shard| reader.ask::<()>(shard, standing.series, query.clone()));
+        let asked = attempt
+            .live
+            .shards_of(standing.section())
+            .iter()
+            .map(|shard| reader.ask::<()>(shard, standing.series, query.clone()));
         try_join_all(asked).await?;
         Ok(())
     }
@@ -181,13 +178,10 @@ impl Attempt<'_> {
 /// The result of a read, with its standing.
 #[derive(Clone, Debug)]
 pub struct FoundIn<T> {
-    /// The board.
     pub live: Arc<LiveBoard>,
-    /// The standing.
     pub target: Target,
     /// Its state; `None` if a replica answered that can't know it.
     pub state: Option<PeriodState>,
-    /// What was found.
     pub found: T,
     /// What its entries have in addition to scores.
     pub includes: Includes,
@@ -197,7 +191,6 @@ pub struct FoundIn<T> {
     pub hidden: HashSet<Arc<str>>,
     /// The result includes everything acknowledged by then; `None`: everything before the request.
     pub as_of: Option<Instant>,
-    /// Its edition.
     pub edition: Edition,
     /// Whether the edition identifies everything found: while it stays, nothing found can change.
     pub follows_edition: bool,
@@ -355,8 +348,14 @@ async fn hidden_of(
     board: &BoardId,
     members: &[Arc<str>],
 ) -> Result<HashSet<Arc<str>>, Error> {
-    let ids = members.iter().flat_map(|member| MemberId::parse(member));
-    let ids: Vec<MemberId> = ids.collect();
-    let hidden = engine.hidden_among(board, &ids).await?.into_iter();
-    Ok(hidden.map(|(member, _)| member.as_str().into()).collect())
+    let ids: Vec<MemberId> = members
+        .iter()
+        .flat_map(|member| MemberId::parse(member))
+        .collect();
+    Ok(engine
+        .hidden_among(board, &ids)
+        .await?
+        .into_iter()
+        .map(|(member, _)| member.as_str().into())
+        .collect())
 }

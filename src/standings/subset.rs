@@ -24,7 +24,6 @@ pub struct SubsetView {
     pub members: Vec<MemberId>,
 }
 
-/// The members that were found.
 #[derive(Clone, Debug)]
 pub struct FoundSubset {
     /// How many members the standing has.
@@ -33,7 +32,6 @@ pub struct FoundSubset {
     pub entries: Vec<Entry>,
     /// Their ranks within the subset, from 1, counted as the board's ranking does.
     pub positions: Vec<u64>,
-    /// Their voters.
     pub voters: Voters,
     /// The members that were not found, in the order of the request.
     pub not_found: Vec<MemberId>,
@@ -66,9 +64,10 @@ impl View for SubsetView {
         listed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let ranking = attempt.live.board.ranking_of(&standing.period);
         let mut place = Place::default();
-        let positions = listed.iter();
-        let positions = positions.map(|(mark, _)| place.advance(ranking, mark.score));
-        let positions = positions.collect();
+        let positions = listed
+            .iter()
+            .map(|(mark, _)| place.advance(ranking, mark.score))
+            .collect();
         let entries: Vec<Entry> = listed.into_iter().map(|(_, entry)| entry).collect();
         let voters = attempt.voters(entries.iter()).await?;
         Ok(FoundSubset {
@@ -81,8 +80,12 @@ impl View for SubsetView {
     }
 
     fn members(found: &FoundSubset) -> Vec<Arc<str>> {
-        let members = found.entries.iter().map(|entry| &entry.member);
-        members.cloned().collect()
+        found
+            .entries
+            .iter()
+            .map(|entry| &entry.member)
+            .cloned()
+            .collect()
     }
 }
 

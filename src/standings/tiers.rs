@@ -13,7 +13,6 @@ use crate::runtime::join::try_join_all;
 #[derive(Clone, Copy, Debug)]
 pub struct TiersView;
 
-/// A tier in a period.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FoundTier {
     /// Its index in the settings of the period.
@@ -27,7 +26,6 @@ pub struct FoundTier {
 /// Some cohorts of a tier.
 #[derive(Clone, Debug)]
 pub struct CohortsView {
-    /// The name of the tier.
     pub tier: String,
     /// Only cohorts after the one with this name.
     pub after: Option<String>,
@@ -54,17 +52,20 @@ impl View for CohortsView {
 
     async fn read(&self, attempt: &Attempt<'_>) -> Result<FoundCohorts, Error> {
         attempt.see_shards().await?;
-        let tier = attempt.league().tier_named(&self.tier);
-        let tier = tier.ok_or_else(|| self.unknown_tier(attempt))?;
+        let tier = attempt
+            .league()
+            .tier_named(&self.tier)
+            .ok_or_else(|| self.unknown_tier(attempt))?;
         let after = self.after(attempt, tier)?;
         let found = attempt.tiers(&[tier]).await?;
         let opened = found.first().map_or(0, |found| found.cohorts);
         let opened = u32::try_from(opened).unwrap_or(u32::MAX);
-        let numbers = (after.saturating_add(1)..=opened).take(self.count);
-        let cohorts = numbers.map(async |number| {
-            let cohort = Cohort { tier, number };
-            Ok::<_, Error>((cohort, attempt.members_of(cohort).await?))
-        });
+        let cohorts = (after.saturating_add(1)..=opened)
+            .take(self.count)
+            .map(async |number| {
+                let cohort = Cohort { tier, number };
+                Ok::<_, Error>((cohort, attempt.members_of(cohort).await?))
+            });
         let items = try_join_all(cohorts).await?;
         let last = items.last().map(|(last, _)| *last);
         Ok(Part {
@@ -90,8 +91,12 @@ impl CohortsView {
     }
 
     fn unknown_tier(&self, attempt: &Attempt<'_>) -> Error {
-        let tiers = attempt.league().tiers.iter();
-        let known: Vec<&str> = tiers.map(|tier| tier.name.as_str()).collect();
+        let known: Vec<&str> = attempt
+            .league()
+            .tiers
+            .iter()
+            .map(|tier| tier.name.as_str())
+            .collect();
         let (board, standing) = (&attempt.live.board.id, attempt.target.name());
         let tier: String = self.tier.chars().take(64).collect();
         Problem::unknown_tier(board, &standing, &tier, &known.join(", ")).into()
@@ -125,12 +130,15 @@ impl Attempt<'_> {
         let size = u64::from(self.league().cohort_size);
         let store = &self.reader.engine.store;
         let seats = seats::tier_seats(store, board, period, tiers).await?;
-        let found = tiers.iter().zip(seats).map(|(tier, seats)| FoundTier {
-            tier: *tier,
-            cohorts: seats.taken.div_ceil(size),
-            members: seats.taken.saturating_sub(seats.free),
-        });
-        Ok(found.collect())
+        Ok(tiers
+            .iter()
+            .zip(seats)
+            .map(|(tier, seats)| FoundTier {
+                tier: *tier,
+                cohorts: seats.taken.div_ceil(size),
+                members: seats.taken.saturating_sub(seats.free),
+            })
+            .collect())
     }
 
     /// How many members a cohort has.

@@ -104,7 +104,6 @@ pub struct DeliveryBody {
     pub payload: Box<RawValue>,
 }
 
-/// The delivery of a path.
 #[derive(Debug, Deserialize)]
 pub struct DeliveryPath {
     id: MessageId,
@@ -130,10 +129,10 @@ part_params! {
 
 impl From<NamedWebhook> for WebhookBody {
     fn from(NamedWebhook { name, webhook }: NamedWebhook) -> Self {
-        let disabled = webhook
+        let (disabled_at, disabled_because) = webhook
             .disabled
-            .map(|disabled| (disabled.at, disabled.reason));
-        let (disabled_at, disabled_because) = disabled.unzip();
+            .map(|disabled| (disabled.at, disabled.reason))
+            .unzip();
         Self {
             name: name.to_string(),
             url: webhook.url,
@@ -272,8 +271,9 @@ pub async fn list(
     Query(params): Query<PartParams>,
 ) -> Answer<WebhookList> {
     let (after, limit) = params.part(WebhookName::parse)?;
-    let listed = work::list(&app.engine, caller.boards(), after.as_ref(), limit);
-    let (webhooks, next) = listed.await?.shown(WebhookBody::from);
+    let (webhooks, next) = work::list(&app.engine, caller.boards(), after.as_ref(), limit)
+        .await?
+        .shown(WebhookBody::from);
     Ok(JsonResponse(WebhookList { webhooks, next }))
 }
 
@@ -303,15 +303,16 @@ pub async fn deliveries(
 ) -> Answer<DeliveryList> {
     let (after, limit) = params.part(str::parse::<DeliveryMark>)?;
     let may = caller.boards();
-    let listed = work::list_deliveries(
+    let (deliveries, next) = work::list_deliveries(
         &app.engine,
         may,
         &name,
         params.status,
         after.as_ref(),
         limit,
-    );
-    let (deliveries, next) = listed.await?.shown(DeliveryBody::try_from);
+    )
+    .await?
+    .shown(DeliveryBody::try_from);
     Ok(JsonResponse(DeliveryList {
         deliveries: deliveries.into_iter().collect::<Result<_, _>>()?,
         next,

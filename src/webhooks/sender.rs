@@ -55,12 +55,10 @@ fn look_up(name: String) -> Looking {
     })
 }
 
-/// The sender of an engine.
 pub fn of(engine: &Engine) -> &Sender {
     engine.states.get()
 }
 
-/// Sends messages.
 #[derive(Debug)]
 pub struct Sender {
     /// Whether receivers may have any address, and need no TLS.
@@ -293,13 +291,15 @@ mod tests {
     }
 
     async fn resolved(sender: &Sender) -> Result<Vec<String>, String> {
-        let found = sender.addresses("app.example").await;
-        let found = found.map_err(|error| error.to_string())?;
+        let found = sender
+            .addresses("app.example")
+            .await
+            .map_err(|error| error.to_string())?;
         Ok(found.iter().map(ToString::to_string).collect())
     }
 
     #[tokio::test]
-    async fn a_name_that_leads_to_loopback_a_moment_later_leads_nowhere() {
+    async fn a_name_that_later_resolves_to_loopback_is_refused() {
         let sender = Sender {
             look_up: rebinding,
             ..Sender::new(false)
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_the_addresses_of_a_name_only_those_for_everybody_are_dialled() {
+    async fn only_public_addresses_of_a_name_are_dialled() {
         let names = |allows_private| Sender {
             look_up: mixed,
             ..Sender::new(allows_private)

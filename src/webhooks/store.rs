@@ -16,16 +16,13 @@ impl Named for Webhook {
     const COUNT_MAX: usize = WEBHOOKS_MAX;
 }
 
-/// All webhooks.
 #[derive(Clone, Debug, Default)]
 pub struct StoredWebhooks {
     /// Their version, which changes with any of them.
     pub version: String,
-    /// The webhooks by name.
     pub all: BTreeMap<WebhookName, Stored<Webhook>>,
 }
 
-/// All webhooks.
 pub async fn load_all(store: &Store) -> Result<StoredWebhooks, StoreError> {
     // Version first: if a webhook changes between the two commands, the version is outdated.
     let version: Option<String> = store.command("GET", [keys::WEBHOOKS_VERSION]).await?;

@@ -20,12 +20,9 @@ use crate::domain::webhook::{
 use crate::redis::stored::{Changed, Stored};
 use crate::redis::{StoreError, random};
 
-/// A webhook and its name.
 #[derive(Clone, Debug)]
 pub struct NamedWebhook {
-    /// Its name.
     pub name: WebhookName,
-    /// The webhook.
     pub webhook: Webhook,
 }
 
@@ -45,8 +42,10 @@ pub async fn put(
     let (Wanted { url, boards, .. }, secret) = (wanted, new_secret()?);
     until_unchanged(async || {
         let stored = store::load(&engine.store, name).await?;
-        let before = stored.as_ref().map(|stored| reachable(stored, may));
-        let before = before.transpose()?;
+        let before = stored
+            .as_ref()
+            .map(|stored| reachable(stored, may))
+            .transpose()?;
         let now = engine.clock.now();
         let kept = before.as_ref();
         let webhook = Webhook {
@@ -66,7 +65,6 @@ pub async fn put(
     .await
 }
 
-/// A webhook.
 pub async fn find(
     engine: &Engine,
     may: &Boards,
@@ -84,12 +82,14 @@ pub async fn list(
     count: usize,
 ) -> Result<Part<NamedWebhook, WebhookName>, Error> {
     let stored = store::load_all(&engine.store).await?.all.into_iter();
-    let behind = stored.filter(|(name, _)| after.is_none_or(|after| name > after));
-    let webhooks = behind.filter_map(|(name, stored)| {
-        let webhook = reachable(&stored, may).ok()?;
-        Some(NamedWebhook { name, webhook })
-    });
-    let webhooks = webhooks.take(count + 1).collect();
+    let webhooks = stored
+        .filter(|(name, _)| after.is_none_or(|after| name > after))
+        .filter_map(|(name, stored)| {
+            let webhook = reachable(&stored, may).ok()?;
+            Some(NamedWebhook { name, webhook })
+        })
+        .take(count + 1)
+        .collect();
     let name = |last: &NamedWebhook| last.name.clone();
     Ok(Part::split(webhooks, count, name))
 }
@@ -156,11 +156,11 @@ pub async fn queue_test(
     may: &Boards,
     name: &WebhookName,
 ) -> Result<NamedDelivery, Error> {
-    let revised = revise(engine, may, name, |before, _| Webhook {
+    let (before, after) = revise(engine, may, name, |before, _| Webhook {
         tests: before.tests.saturating_add(1),
         ..before.clone()
-    });
-    let (before, after) = revised.await?;
+    })
+    .await?;
     if before.disabled.is_some() {
         return Err(Problem::webhook_disabled(name).into());
     }
@@ -189,8 +189,7 @@ pub async fn list_deliveries(
     count: usize,
 ) -> Result<Part<NamedDelivery, DeliveryMark>, Error> {
     stored(engine, may, name).await?;
-    let listed = deliveries::store::list(&engine.store, name, status, after, count);
-    Ok(listed.await?)
+    Ok(deliveries::store::list(&engine.store, name, status, after, count).await?)
 }
 
 /// Makes a delivery due at once, whatever its status, and retries it for another day if it fails.
@@ -202,8 +201,9 @@ pub async fn retry_delivery(
 ) -> Result<NamedDelivery, Error> {
     until_unchanged(async || {
         let (_, webhook) = stored(engine, may, name).await?;
-        let stored = deliveries::store::load(&engine.store, name, &id).await?;
-        let stored = stored.ok_or_else(|| Problem::delivery_not_found(id.clone()))?;
+        let stored = deliveries::store::load(&engine.store, name, &id)
+            .await?
+            .ok_or_else(|| Problem::delivery_not_found(id.clone()))?;
         if webhook.disabled.is_some() {
             return Err(Problem::webhook_disabled(name).into());
         }
@@ -240,8 +240,9 @@ async fn stored(
     may: &Boards,
     name: &WebhookName,
 ) -> Result<(Stored<Webhook>, Webhook), Error> {
-    let stored = store::load(&engine.store, name).await?;
-    let stored = stored.ok_or_else(|| Problem::webhook_not_found(name))?;
+    let stored = store::load(&engine.store, name)
+        .await?
+        .ok_or_else(|| Problem::webhook_not_found(name))?;
     let webhook = reachable(&stored, may)?;
     Ok((stored, webhook))
 }

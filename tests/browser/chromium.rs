@@ -134,8 +134,9 @@ impl Chromium {
     pub async fn complaints(&self) -> Vec<String> {
         let log = self.session.log().await.into_iter();
         // It also gives hints, with other levels.
-        let complaints = log.filter(|(level, _)| ["WARNING", "SEVERE"].contains(&&**level));
-        let complaints = complaints.map(|(level, text)| format!("{level} {text}"));
+        let complaints = log
+            .filter(|(level, _)| ["WARNING", "SEVERE"].contains(&&**level))
+            .map(|(level, text)| format!("{level} {text}"));
         complaints.collect()
     }
 
@@ -144,8 +145,8 @@ impl Chromium {
         let is_there = self.run("return 'axe' in window").await;
         if is_there == json!(false) {
             let path = "tests/browser/node_modules/axe-core/axe.min.js";
-            let axe = std::fs::read_to_string(repository().join(path));
-            let axe = axe.unwrap_or_else(|error| panic!("{path}: {error}; `make browser` gets it"));
+            let axe = std::fs::read_to_string(repository().join(path))
+                .unwrap_or_else(|error| panic!("{path}: {error}; `make browser` gets it"));
             self.run(&axe).await;
         }
         let check =

@@ -22,7 +22,7 @@ async fn framing(address: String) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_of_others_show_a_board_and_nothing_of_the_console() {
+async fn other_sites_can_frame_a_board_but_not_the_console() {
     let world = worlds::with_keys().await;
     let base = &world.client().base;
     let chromium = Chromium::start().await;

@@ -38,7 +38,7 @@ async fn enter(chromium: &Chromium) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_signs_in_and_hides_a_member_without_a_mouse() {
+async fn a_moderator_signs_in_and_hides_a_member_without_a_mouse() {
     let world = worlds::with_keys().await;
     let base = &world.client().base;
     let chromium = Chromium::start().await;

@@ -6,7 +6,7 @@ use crate::chromium::Chromium;
 use crate::worlds;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_scripts_pages_show_and_do_the_same() {
+async fn pages_work_without_scripts() {
     let world = worlds::with_keys().await;
     let base = &world.client().base;
     let chromium = Chromium::start().await;
@@ -31,7 +31,7 @@ async fn without_scripts_pages_show_and_do_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_standing_keeps_itself_up_to_date_and_runs_no_name() {
+async fn a_live_standing_updates_itself_and_runs_no_script_in_a_name() {
     let world = worlds::with_keys().await;
     let base = &world.client().base;
     let admin = world.client().with_key("an-admin");

@@ -15,8 +15,10 @@ const SCHEMES: [&str; 2] = ["light", "dark"];
 /// What tells a page from others of its kind: its path, and the names of its parameters.
 fn kind(address: &str) -> String {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
-    let names = query.split('&').filter_map(|pair| pair.split('=').next());
-    let names: BTreeSet<&str> = names.collect();
+    let names: BTreeSet<&str> = query
+        .split('&')
+        .filter_map(|pair| pair.split('=').next())
+        .collect();
     format!("{path} {names:?}")
 }
 
@@ -95,7 +97,7 @@ async fn no_page_of_the_console_has_a_fault() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nor_have_those_for_who_is_not_signed_in_or_may_less() {
+async fn no_page_has_a_fault_when_signed_out_or_with_fewer_scopes() {
     let world = worlds::with_keys().await;
     let base = &world.client().base;
     let chromium = Chromium::start().await;
@@ -114,7 +116,7 @@ async fn nor_have_those_for_who_is_not_signed_in_or_may_less() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nor_has_the_first_page_where_there_are_no_keys() {
+async fn the_first_page_has_no_fault_without_keys() {
     let world = World::start("2026-11-20T12:00:00Z").await;
     let base = &world.client().base;
     let chromium = Chromium::start().await;
@@ -129,7 +131,7 @@ async fn nor_has_the_first_page_where_there_are_no_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nor_has_a_board_to_embed() {
+async fn an_embedded_board_has_no_fault() {
     let world = worlds::with_keys().await;
     let base = &world.client().base;
     let chromium = Chromium::start().await;

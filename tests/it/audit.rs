@@ -85,8 +85,7 @@ async fn each_audited_route_has_a_line_and_no_other_route_has_one() {
         let address = route
             .path
             .replace("{board}", "b")
-            .replace("{window}", "day");
-        let address = address
+            .replace("{window}", "day")
             .replace("{member}", "zo%C3%AB%20of%20nowhere")
             .replace("{name}", "nobody");
         let method: Method = route.method.as_str().parse().unwrap();
@@ -144,7 +143,7 @@ async fn each_audited_route_has_a_line_and_no_other_route_has_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_tells_what_was_there_before_and_what_is_there_now() {
+async fn a_line_has_the_values_before_and_after() {
     let world = World::with_keys(1, NOW, KEYS).await;
     let admin = world.client().with_key("an-admin");
     let outcome = async || last(&admin).await["outcome"].take();
@@ -220,7 +219,7 @@ async fn a_line_tells_what_was_there_before_and_what_is_there_now() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn api_keys_are_named_and_their_secrets_are_not_written_down() {
+async fn api_keys_are_named_without_their_secrets() {
     let world = World::with_keys(1, NOW, KEYS).await;
     let _following = world.instances[0].follow_api_keys();
     let admin = world.client().with_key("an-admin");
@@ -266,7 +265,7 @@ async fn api_keys_are_named_and_their_secrets_are_not_written_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_nested_as_deep_as_json_may_be_leaves_lines_that_can_be_read() {
+async fn deeply_nested_json_leaves_readable_lines() {
     let world = World::with_keys(1, NOW, KEYS).await;
     let admin = world.client().with_key("an-admin");
     let nested = |levels: usize| -> Value {
@@ -286,7 +285,7 @@ async fn what_is_nested_as_deep_as_json_may_be_leaves_lines_that_can_be_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_changes_where_the_intent_can_not_be_written() {
+async fn nothing_changes_if_the_intent_can_not_be_written() {
     let world = World::start(NOW).await;
     let client = world.client().once();
     let board = "/v1/boards/b";
@@ -397,7 +396,7 @@ async fn define_until_failure(client: &Client, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_service_or_redis_has_changed_has_a_line() {
+async fn changes_before_a_crash_of_the_service_or_redis_have_a_line() {
     let world = World::start(NOW).await;
     for round in 0..4 {
         let mut program = Program::serve_on(&world.redis.url()).await;
@@ -437,7 +436,7 @@ async fn what_a_killed_service_or_redis_has_changed_has_a_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_whose_client_goes_is_carried_out_and_written_down_to_its_end() {
+async fn a_request_is_finished_and_logged_though_its_client_disconnects() {
     let world = World::start(NOW).await;
     let address = world
         .client()
@@ -464,7 +463,7 @@ async fn a_request_whose_client_goes_is_carried_out_and_written_down_to_its_end(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_is_forgotten_is_nobody_in_the_log() {
+async fn an_erased_member_is_anonymous_in_the_log() {
     let world = World::start(NOW).await;
     let client = world.client();
     client
@@ -507,7 +506,7 @@ async fn a_member_that_is_forgotten_is_nobody_in_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_player_is_written_down_by_a_pseudonym() {
+async fn players_are_logged_under_pseudonyms() {
     let world = World::start(NOW).await;
     let service = world.engine();
     let request = Request {
@@ -528,7 +527,7 @@ async fn a_player_is_written_down_by_a_pseudonym() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_is_read_in_parts_from_the_newest_line_on() {
+async fn the_log_is_read_in_pages_newest_first() {
     let world = World::start(NOW).await;
     let client = world.client();
     for number in 0..7 {
@@ -584,7 +583,7 @@ async fn the_log_is_read_in_parts_from_the_newest_line_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_lines_are_dropped_with_the_members_that_only_they_name() {
+async fn dropping_old_lines_drops_the_members_that_only_they_name() {
     let world = World::start(NOW).await;
     let client = world.client();
     let definition = json!({"windows": ["day"], "weight": {"members": {"ann": 3}}});
@@ -605,8 +604,9 @@ async fn old_lines_are_dropped_with_the_members_that_only_they_name() {
         Instance::start_on(store.with_audit_retention(None), world.clock.clone(), "").await;
     trim(&keeping.engine).await;
     assert_eq!(lines(client, "limit=1000").await.len(), 120);
-    let store = Store::connect(&address, PATIENT.try_into().unwrap()).unwrap();
-    let store = store.with_audit_retention(Some(Span::days(1)));
+    let store = Store::connect(&address, PATIENT.try_into().unwrap())
+        .unwrap()
+        .with_audit_retention(Some(Span::days(1)));
     let dropping = Instance::start_on(store, world.clock.clone(), "").await;
     trim(&dropping.engine).await;
     assert!(lines(client, "limit=1000").await.is_empty());
@@ -627,7 +627,7 @@ async fn old_lines_are_dropped_with_the_members_that_only_they_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_redis_takes_lines_without_bodies() {
+async fn a_full_redis_still_takes_lines_but_without_bodies() {
     let world = World::start(NOW).await;
     let client = world.client().once();
     let definition = json!({"windows": ["day"]});
@@ -650,7 +650,7 @@ async fn a_full_redis_takes_lines_without_bodies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_is_nearly_full_is_warned_of() {
+async fn a_nearly_full_log_gives_a_warning() {
     let world = World::start(NOW).await;
     let warnings = async || world.client().get("/readyz").await.expect(200)["warnings"].take();
     let before = warnings().await;
@@ -660,12 +660,13 @@ async fn a_log_that_is_nearly_full_is_warned_of() {
         .run(&[b"SET", b"st:{boards}:audit-size", size.as_bytes()])
         .await;
     let after = warnings().await;
-    let new = after
+    let new: Vec<&str> = after
         .as_array()
         .unwrap()
         .iter()
-        .filter(|one| !before.as_array().unwrap().contains(one));
-    let new: Vec<&str> = new.map(|warning| warning.as_str().unwrap()).collect();
+        .filter(|one| !before.as_array().unwrap().contains(one))
+        .map(|warning| warning.as_str().unwrap())
+        .collect();
     assert!(
         new.len() == 1 && new[0].contains("STANDINGS_AUDIT_DAYS"),
         "{after}"
@@ -698,7 +699,7 @@ async fn a_line_has_the_address_of_the_client_behind_a_proxy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hides_and_reviews_are_told_before_and_after_without_names() {
+async fn hides_and_reviews_are_logged_before_and_after_without_names() {
     let world = World::start(NOW).await;
     let client = world.client();
     client.define("b", json!({"windows": ["day"]})).await;

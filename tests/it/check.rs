@@ -138,11 +138,13 @@ async fn checked(world: &World, repair: Repair) -> Report {
 
 /// Kinds and members of what was found.
 fn kinds(findings: &[Finding]) -> Vec<(&str, &str)> {
-    let named = findings.iter().map(|finding| {
-        let member = finding.member.as_deref().unwrap_or_default();
-        (finding.kind.as_str(), member)
-    });
-    let mut named: Vec<_> = named.collect();
+    let mut named: Vec<_> = findings
+        .iter()
+        .map(|finding| {
+            let member = finding.member.as_deref().unwrap_or_default();
+            (finding.kind.as_str(), member)
+        })
+        .collect();
     named.sort_unstable();
     named
 }
@@ -257,7 +259,7 @@ impl<'a> Case<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_contradiction_is_found_named_and_mended() {
+async fn every_contradiction_is_found_named_and_repaired() {
     let first = json!({"windows": ["day", "all"]});
     let member = json!({"windows": ["day"], "ties": "member"});
     let dense = json!({"windows": ["day"], "ties": "member", "ranking": "dense"});
@@ -470,7 +472,7 @@ async fn try_case(definition: &Value, case: &Case<'_>) -> Result<(), String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn damaged_data_is_found_and_made_anew_where_it_follows_from_other_data() {
+async fn damaged_data_is_rebuilt_where_other_data_determines_it() {
     let world = World::start(NOW).await;
     let definition = json!({"windows": ["day", "last-2-days"], "entry_data": true});
     world.client().define("b", definition).await;
@@ -525,14 +527,15 @@ async fn damaged_data_is_found_and_made_anew_where_it_follows_from_other_data() 
     let lost = report
         .findings
         .iter()
-        .find(|found| found.kind == "no_member");
-    let lost = lost.unwrap().to_string();
+        .find(|found| found.kind == "no_member")
+        .unwrap()
+        .to_string();
     assert!(lost.ends_with("its data is lost (repaired)"), "{lost}");
     assert_eq!(read(&world, "b").await[0]["entries"][0]["score"], 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_of_hidden_members_that_contradicts_their_hides_is_found_and_made_anew() {
+async fn a_hidden_list_that_contradicts_the_hides_is_rebuilt() {
     for definition in [
         json!({"windows": ["day"]}),
         json!({"windows": ["day"], "ties": "member"}),
@@ -626,7 +629,7 @@ fn events(random: &mut Random, boards: &[&str], count: usize) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_found_amid_writes_and_large_standings_are_looked_at_part_by_part() {
+async fn the_check_reports_nothing_during_writes_and_reads_large_standings_in_parts() {
     for shards in some_of([1, 3], 2) {
         let world = World::with_instances(2, NOW).await;
         let boards = large(&world, shards).await;
@@ -723,7 +726,7 @@ async fn key_of_largest(world: &World, pattern: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
+async fn a_moving_board_is_not_repaired_and_its_leftovers_are_found() {
     let definition = json!({"windows": ["day", "last-2-days"], "shards": 2});
     let world = world(&definition).await;
     world.client().spread("b", 3).await;
@@ -772,15 +775,17 @@ async fn a_board_that_moves_is_not_mended_and_what_it_leaves_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_damaged_ends_the_check_of_nothing_else() {
+async fn damage_in_one_place_does_not_stop_the_check_of_others() {
     let world = World::start(NOW).await;
     let definition = json!({"windows": ["day"], "shards": 2});
     for board in ["head", "registry", "shard", "definition", "newer", "sound"] {
         fill(&world, board, &definition).await;
     }
     let keys = world.redis.keys("st:{registry:2:*}:*:keys").await;
-    let newer = run(&world, &["HGET", "st:{newer}", "version"]).await.text();
-    let newer = newer.replace("-1", "-7");
+    let newer = run(&world, &["HGET", "st:{newer}", "version"])
+        .await
+        .text()
+        .replace("-1", "-7");
     for command in [
         &["DEL", "st:{head}"][..],
         &["SET", "st:{head}", "x"],
@@ -815,8 +820,8 @@ async fn what_is_damaged_ends_the_check_of_nothing_else() {
             ("registry", "type"),
             ("shard", "head"),
             ("sound", "unreadable"),
-        ];
-        let expected = expected.map(|(board, kind)| (board.to_owned(), kind));
+        ]
+        .map(|(board, kind)| (board.to_owned(), kind));
         assert_eq!(told, expected, "{report:?}");
         assert_eq!(report.mended, u64::from(mends));
     }
@@ -840,7 +845,7 @@ async fn what_is_damaged_ends_the_check_of_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_expired_in_part_goes_and_a_deleted_board_leaves_nothing() {
+async fn partly_expired_data_is_removed_and_a_deleted_board_leaves_nothing() {
     let definition = json!({"windows": ["day"], "retention": {"day": "30d"}});
     let world = world(&definition).await;
     let key = key_of(&world, "day:2026-11-21").await;
@@ -861,7 +866,7 @@ async fn what_has_expired_in_part_goes_and_a_deleted_board_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_works_beside_a_service_and_without_one() {
+async fn the_command_works_with_and_without_a_running_service() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().to_str().unwrap();
     let missing = directory.path().join("missing");

@@ -245,9 +245,11 @@ async fn play(page: &str, now: &str) {
             ("sh", _) if text.contains("redis-cli") && redis_client().is_none() => last = None,
             ("sh", _) => {
                 let output = session.run(&text.replace(ADDRESS, &address)).await;
-                let shown = blocks[index + 1..].iter();
-                let shown = shown.take_while(|block| !block.language.starts_with("sh"));
-                let shown: String = shown.map(|block| block.text).collect();
+                let shown: String = blocks[index + 1..]
+                    .iter()
+                    .take_while(|block| !block.language.starts_with("sh"))
+                    .map(|block| block.text)
+                    .collect();
                 assert_no_problem(&output, &shown, &format!("{page}: {text}"));
                 last = Some((text, output));
             }
@@ -295,7 +297,7 @@ fn pages() -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_commands_of_every_page_do_what_it_says() {
+async fn the_commands_on_every_page_do_what_the_page_says() {
     for page in pages() {
         let begun = BEGUN.iter().find(|(name, _)| *name == page);
         play(
@@ -307,7 +309,7 @@ async fn the_commands_of_every_page_do_what_it_says() {
 }
 
 #[test]
-fn commands_that_no_test_runs_are_few_and_say_why() {
+fn untested_commands_are_few_and_give_a_reason() {
     let mut count = 0;
     for page in pages() {
         for Block { language, .. } in blocks(&read(&page)) {
@@ -358,7 +360,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn lint_every_link_has_a_target() {
     let mut pages = [
         "README.md",
         "ARCHITECTURE.md",
@@ -405,7 +407,7 @@ fn assert_named<'a>(page: &str, names: impl IntoIterator<Item = &'a str>) {
 }
 
 #[test]
-fn the_tables_have_all_fields_and_problems() {
+fn lint_the_tables_have_all_fields_and_problems() {
     assert_named("docs/api.md", KINDS.iter().map(|kind| kind.name));
     let openapi: serde_json::Value = serde_json::from_str(&read("openapi/openapi.json")).unwrap();
     for (page, schema) in [
@@ -421,14 +423,16 @@ fn the_tables_have_all_fields_and_problems() {
 
 /// The row of a table that names something in its second cell: what it says in its last cell.
 fn told_of<'a>(page: &'a str, name: &str) -> Option<&'a str> {
-    let rows = page.lines().filter(|line| line.starts_with('|'));
-    let mut rows = rows.map(|row| row.trim_matches('|').split('|').collect::<Vec<_>>());
+    let mut rows = page
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .map(|row| row.trim_matches('|').split('|').collect::<Vec<_>>());
     let row = rows.find(|cells| cells.len() == 4 && cells[1].contains(&format!("`{name}`")))?;
     Some(row[3].trim())
 }
 
 #[test]
-fn what_is_kept_about_people_is_told_of_every_kind_of_data() {
+fn lint_the_privacy_page_lists_every_kind_of_data() {
     let page = read("docs/privacy.md");
     for kind in Kind::ALL {
         let name = match kind.code() {
@@ -451,15 +455,17 @@ fn what_is_kept_about_people_is_told_of_every_kind_of_data() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_table_of_metrics_is_complete() {
+async fn lint_the_table_of_metrics_is_complete() {
     let folder = TempDir::new().unwrap();
     let program = Program::serve(folder.path()).await;
     let metrics = program.client().get("/metrics").await.text;
-    let names = metrics.lines().filter_map(|line| {
-        let name = line.strip_prefix("# TYPE ")?;
-        Some(name.split_once(' ')?.0)
-    });
-    let names: Vec<_> = names.collect();
+    let names: Vec<_> = metrics
+        .lines()
+        .filter_map(|line| {
+            let name = line.strip_prefix("# TYPE ")?;
+            Some(name.split_once(' ')?.0)
+        })
+        .collect();
     assert!(names.len() > 5, "{metrics}");
     assert_named("docs/monitoring.md", names);
     program.stop().await;

@@ -63,8 +63,9 @@ impl Shown {
 }
 
 async fn get(client: &Client, path: &str) -> Shown {
-    let answer = reqwest::get(format!("{}{path}", client.base)).await;
-    let answer = answer.unwrap();
+    let answer = reqwest::get(format!("{}{path}", client.base))
+        .await
+        .unwrap();
     Shown {
         status: answer.status().as_u16(),
         headers: answer.headers().clone(),
@@ -73,7 +74,7 @@ async fn get(client: &Client, path: &str) -> Shown {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_public_board_is_shown_to_everybody_and_names_are_text() {
+async fn a_public_board_is_shown_to_everyone_with_names_as_text() {
     let (world, _) = world().await;
     let page = get(world.client(), PAGE).await;
     assert_eq!(page.status, 200, "{}", page.text);
@@ -112,7 +113,7 @@ async fn a_public_board_is_shown_to_everybody_and_names_are_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_other_boards_nobody_learns_whether_they_are_there() {
+async fn a_private_board_looks_like_a_missing_one() {
     let (world, admin) = world().await;
     let open = World::start(NOW).await;
     fill(open.client()).await;
@@ -171,7 +172,7 @@ async fn colours_are_hexadecimal_digits_and_anything_else_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_is_said_in_a_page_that_can_be_framed() {
+async fn errors_are_shown_in_a_page_that_can_be_framed() {
     let (world, admin) = world().await;
     let league = json!({"tiers": [{"name": "bronze", "promote": 0, "demote": 0}]});
     let definition = json!({"windows": ["week"], "score_min": 0, "public": true, "league": league});
@@ -189,7 +190,7 @@ async fn what_is_wrong_is_said_in_a_page_that_can_be_framed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_to_embed_is_under_twenty_kilobytes_in_all() {
+async fn an_embedded_board_is_under_twenty_kilobytes() {
     let (world, admin) = world().await;
     let client = world.client();
     for number in 0..10 {
@@ -219,7 +220,7 @@ async fn a_board_to_embed_is_under_twenty_kilobytes_in_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_say_whose_pages_may_frame_boards() {
+async fn operators_choose_which_sites_may_frame_boards() {
     let world = World::start(NOW).await;
     for (origins, ancestors) in [
         ("none", "frame-ancestors 'none'"),

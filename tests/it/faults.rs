@@ -60,7 +60,7 @@ async fn send_until_taken(client: &Client, body: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scripts_that_redis_forgets_in_the_middle_of_traffic_are_loaded_again() {
+async fn scripts_that_redis_forgets_under_load_are_loaded_again() {
     let world = World::with_instances(2, NOW).await;
     world
         .client()
@@ -87,7 +87,7 @@ async fn scripts_that_redis_forgets_in_the_middle_of_traffic_are_loaded_again() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_is_killed_in_the_middle_of_traffic_loses_and_doubles_nothing() {
+async fn a_redis_killed_under_load_loses_and_doubles_nothing() {
     let world = World::with_instances(2, NOW).await;
     world
         .client()
@@ -130,7 +130,7 @@ async fn crowd(client: &Client, board: &str, at: &str) {
 
 /// Redis' cursors hold for one process: another one has its keys in another order.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
+async fn a_walk_interrupted_by_a_redis_restart_misses_nobody() {
     let world = World::start(NOW).await;
     for ties in ["first", "member"] {
         let windows = json!(["day", "last-3-days"]);
@@ -187,7 +187,7 @@ async fn a_walk_that_a_restart_of_redis_interrupts_misses_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_killed_half_way_through_a_batch_can_be_sent_it_again() {
+async fn a_batch_can_be_sent_again_after_a_crash_half_way() {
     let directory = tempfile::TempDir::new().unwrap();
     let mut total = 0;
     for round in 0..3_usize {
@@ -221,7 +221,7 @@ async fn a_service_that_is_killed_half_way_through_a_batch_can_be_sent_it_again(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_acknowledged_that_no_replica_has() {
+async fn nothing_is_acknowledged_before_a_replica_has_it() {
     let Replicated {
         instance,
         primary,
@@ -234,8 +234,12 @@ async fn nothing_is_acknowledged_that_no_replica_has() {
     for id in ["1", "2"] {
         assert_eq!(send(id).await.expect(200)["status"], "applied");
     }
-    let members = replica.run(&[b"KEYS", b"st:{b}:*:all:all:members"]).await;
-    let members = members.list()[0].bytes().to_vec();
+    let members = replica
+        .run(&[b"KEYS", b"st:{b}:*:all:all:members"])
+        .await
+        .list()[0]
+        .bytes()
+        .to_vec();
     let length = replica.run(&[b"HSTRLEN", &members, b"a"]).await;
     assert_eq!(length, Reply::Integer(15), "the replica has it");
 
@@ -291,7 +295,7 @@ async fn sum_at_last(client: &Client) -> i64 {
 
 /// Each event is sent until it is acknowledged, while the primary of some shards dies and its replica takes over.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_of_a_cluster_that_dies_loses_and_doubles_nothing() {
+async fn a_dying_cluster_primary_loses_and_doubles_nothing() {
     let (servers, instances) = sharded_board().await;
     let client = &instances[0].client;
     let traffic: Vec<_> = (0..4)
@@ -315,7 +319,7 @@ async fn a_primary_of_a_cluster_that_dies_loses_and_doubles_nothing() {
 
 /// The same with a primary that does not die, but hangs, and wakes up when it is none any more.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_of_a_cluster_that_hangs_loses_and_doubles_nothing() {
+async fn a_hanging_cluster_primary_loses_and_doubles_nothing() {
     let (servers, instances) = sharded_board().await;
     let client = &instances[0].client;
     let is_done = Arc::new(AtomicBool::new(false));
@@ -368,7 +372,7 @@ fn mixed_batch(from: usize, count: usize) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_go_on_while_slots_move_and_a_primary_dies() {
+async fn events_are_taken_while_slots_move_and_a_primary_dies() {
     let (servers, instances) = sharded_board().await;
     let client = &instances[0].client;
     let windows = ["day", "all", "last-7-days"];
@@ -428,8 +432,10 @@ async fn events_go_on_while_slots_move_and_a_primary_dies() {
             );
         }
     }
-    let stats = client.get("/v1/boards/v/standings/all/stats").await;
-    let stats = stats.expect(200);
+    let stats = client
+        .get("/v1/boards/v/standings/all/stats")
+        .await
+        .expect(200);
     assert_eq!(
         (&stats["events"], &stats["voters"]),
         (&json!(1200), &json!(7))
@@ -437,7 +443,7 @@ async fn events_go_on_while_slots_move_and_a_primary_dies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_behind_sentinels_that_dies_loses_and_doubles_nothing() {
+async fn a_dying_primary_behind_sentinels_loses_and_doubles_nothing() {
     let servers = WatchedServers::start().await;
     let clock = clock_at(NOW);
     let store = crate::harness::store(&servers.url());
@@ -626,7 +632,7 @@ pub async fn kill_redis(socket: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_were_accepted_are_finished_before_the_service_ends() {
+async fn accepted_requests_are_finished_before_the_service_ends() {
     let directory = tempfile::TempDir::new().unwrap();
     let program = Program::serve(directory.path()).await;
     let client = program.client();

@@ -143,7 +143,7 @@ async fn replay_on(shards: usize, mut random: Random, mut events: Vec<Value>, ex
 
 /// A month, on a random number of shards.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_month_in_any_order_and_partly_twice_is_exact() {
+async fn a_month_of_shuffled_and_repeated_events_is_exact() {
     let fixtures = repository().join("tests/fixtures");
     let events = fixtures.join("flights-2013-03.csv.gz");
     replay(&events, &fixtures.join("flights-2013-03.expected.json"), 16).await;
@@ -151,7 +151,7 @@ async fn a_month_in_any_order_and_partly_twice_is_exact() {
 
 /// The whole year, where its file lies beside the repository.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_year_in_any_order_and_partly_twice_is_exact() {
+async fn a_year_of_shuffled_and_repeated_events_is_exact() {
     let data = repository().join("../shared/data");
     let events = data.join("flights-2013.csv.gz");
     if events.exists() {

@@ -23,8 +23,10 @@ const NOW: &str = "2026-11-21T12:00:00Z";
 
 /// Makes an API key; returns what is answered, and the secret.
 pub async fn make_key(admin: &Client, name: &str, grant: Value) -> (Value, String) {
-    let made = admin.put(&format!("/v1/keys/{name}"), grant).await;
-    let made = made.expect(201);
+    let made = admin
+        .put(&format!("/v1/keys/{name}"), grant)
+        .await
+        .expect(201);
     let secret = made["secret"].as_str().unwrap().to_owned();
     (made, secret)
 }
@@ -38,8 +40,11 @@ const PAGE: &str = "/v1/boards/b/standings/day";
 /// Instances that follow the API keys, and a board.
 async fn world(instances: usize) -> (World, Client, Vec<AbortOnDropHandle<()>>) {
     let world = World::with_keys(instances, NOW, KEYS).await;
-    let following = world.instances.iter().map(Instance::follow_api_keys);
-    let following = following.collect();
+    let following = world
+        .instances
+        .iter()
+        .map(Instance::follow_api_keys)
+        .collect();
     let admin = world.client().with_key("an-admin");
     admin.define("b", json!({"windows": ["day"]})).await;
     (world, admin, following)
@@ -97,8 +102,12 @@ async fn webhooks_outlive_their_key_unless_they_are_deleted_with_it() {
         json!({"webhooks_deleted": ["b", "c"], "webhooks_left": []})
     );
     let left = admin.get("/v1/webhooks").await.expect(200);
-    let left = left["webhooks"].as_array().unwrap().iter();
-    let left: Vec<&Value> = left.map(|webhook| &webhook["name"]).collect();
+    let left: Vec<&Value> = left["webhooks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|webhook| &webhook["name"])
+        .collect();
     assert_eq!(left, ["a", "d"]);
     let log = admin.get("/v1/audit?limit=1").await.expect(200);
     let line = &log["lines"][0];
@@ -142,8 +151,9 @@ async fn a_secret_is_shown_once_and_only_its_hash_is_kept() {
     let stored = world
         .redis
         .run(&[b"HGETALL", b"st:{boards}:api-keys"])
-        .await;
-    let stored = stored.list()[1].text();
+        .await
+        .list()[1]
+        .text();
     assert!(
         stored.contains("vote-*") && !stored.contains(digits),
         "{stored}"
@@ -192,7 +202,7 @@ async fn a_secret_is_shown_once_and_only_its_hash_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replaced_secret_counts_for_its_grace_on_every_instance() {
+async fn a_replaced_secret_works_on_every_instance_until_its_grace_ends() {
     let (world, admin, _following) = world(2).await;
     let (_, first) = make_key(&admin, "site", reader()).await;
     let other = &world.instances[1].client;
@@ -222,7 +232,7 @@ async fn a_replaced_secret_counts_for_its_grace_on_every_instance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_deleted_amid_a_stream_of_requests_ends_for_good() {
+async fn a_key_deleted_under_load_stays_refused() {
     let (world, admin, _following) = world(3).await;
     let (_, secret) = make_key(&admin, "site", reader()).await;
     let is_deleted = Arc::new(AtomicBool::new(false));
@@ -269,7 +279,7 @@ async fn a_key_that_is_deleted_amid_a_stream_of_requests_ends_for_good() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_keys_are_known_to_an_instance_that_begins() {
+async fn a_new_instance_loads_ten_thousand_keys() {
     let (world, admin, _following) = world(2).await;
     let store = &world.engine().store;
     let name = |index: usize| format!("key-{index:05}");
@@ -324,7 +334,7 @@ async fn ten_thousand_keys_are_known_to_an_instance_that_begins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_redis_can_not_confirm_is_refused_and_one_of_the_configuration_is_not() {
+async fn stored_keys_are_refused_without_redis_but_configured_keys_work() {
     let (world, admin, _following) = world(1).await;
     let (_, secret) = make_key(&admin, "site", reader()).await;
     let stored = world.client().with_key(&secret).once();
@@ -365,7 +375,7 @@ async fn keys_that_redis_has_lost_are_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_too_fast_is_told_when_it_may_go_on() {
+async fn a_rate_limited_key_learns_when_to_retry() {
     let (world, admin, _following) = world(1).await;
     let grant = json!({"scopes": ["read"], "boards": ["b"], "rate": "3/h"});
     let (_, secret) = make_key(&admin, "slow", grant).await;
@@ -402,7 +412,7 @@ async fn a_key_that_is_too_fast_is_told_when_it_may_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_a_key_was_last_used_is_known_to_all_instances() {
+async fn all_instances_know_when_a_key_was_last_used() {
     let (world, admin, _following) = world(2).await;
     let (_, secret) = make_key(&admin, "site", reader()).await;
     world.client().with_key(&secret).get(PAGE).await.expect(200);

@@ -87,8 +87,8 @@ async fn a_profile_is_written_read_replaced_and_deleted() {
     );
     let replaced = client
         .put(&path, json!({"name": "Bea", "avatar_url": null}))
-        .await;
-    let replaced = replaced.expect(200);
+        .await
+        .expect(200);
     assert_eq!(
         (&replaced["avatar_url"], &replaced["attributes"]),
         (&Value::Null, &json!({}))
@@ -106,7 +106,7 @@ async fn a_profile_is_written_read_replaced_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_profile_is_refused_with_its_place_and_nothing_changes() {
+async fn an_invalid_profile_is_refused_with_a_pointer_and_changes_nothing() {
     let world = World::start(NOW).await;
     let client = world.client();
     let before = name(client, "m", "Ann").await;
@@ -179,8 +179,8 @@ async fn what_is_no_profile_is_refused_with_its_place_and_nothing_changes() {
         } else {
             body.to_string()
         };
-        let request = client.builder(Method::PUT, &address("m"));
-        let request = request
+        let request = client
+            .builder(Method::PUT, &address("m"))
             .header("content-type", "application/json")
             .body(text.clone());
         let answer = Client::send(request).await;
@@ -190,8 +190,8 @@ async fn what_is_no_profile_is_refused_with_its_place_and_nothing_changes() {
         assert!(is_there, "{short}: {errors}");
     }
     let large = format!(r#"{{"name": "{}"}}"#, "a".repeat(2 << 20));
-    let request = client.builder(Method::PUT, &address("m"));
-    let request = request
+    let request = client
+        .builder(Method::PUT, &address("m"))
         .header("content-type", "application/json")
         .body(large);
     Client::send(request)
@@ -272,7 +272,7 @@ async fn many_profiles_have_a_result_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_read_of_entries_shows_profiles_where_it_is_asked_to() {
+async fn every_read_of_entries_shows_profiles_on_request() {
     let world = board(&["a", "b", "c", "d"], json!({"windows": ["day"]})).await;
     let client = world.client();
     for (member, text) in [("a", "Ann"), ("b", "Bob"), ("d", "Dan")] {
@@ -369,7 +369,7 @@ async fn every_read_of_entries_shows_profiles_where_it_is_asked_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_profile_changes_the_tag_of_answers_that_show_it() {
+async fn a_changed_profile_changes_the_entity_tag_of_answers_with_it() {
     let world = board(
         &["a", "b"],
         json!({"windows": ["day"], "accept_late": "1h"}),
@@ -424,7 +424,7 @@ async fn calls(world: &World, command: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_profiles_of_a_page_are_one_more_round_trip() {
+async fn the_profiles_of_a_page_cost_one_more_round_trip() {
     let members: Vec<String> = (0..400).map(|place| format!("m-{place}")).collect();
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
     let world = board(&members, json!({"windows": ["day"]})).await;
@@ -512,8 +512,12 @@ async fn a_damaged_profile_hides_no_other() {
         .post("/v1/profiles", profiles.clone())
         .await
         .expect(200);
-    let statuses = results["results"].as_array().unwrap().iter();
-    let statuses: Vec<_> = statuses.map(|result| &result["status"]).collect();
+    let statuses: Vec<_> = results["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| &result["status"])
+        .collect();
     assert_eq!(statuses, ["rejected", "rejected", "stored"]);
     for member in ["a", "b"] {
         assert_eq!(client.delete(&address(member)).await.status, 204);
@@ -523,7 +527,7 @@ async fn a_damaged_profile_hides_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_who_write_at_once_the_last_one_counts_and_none_is_lost_half_way() {
+async fn of_concurrent_profile_writes_the_last_one_wins_whole() {
     let world = World::with_instances(2, NOW).await;
     let writes = (0..40).map(async |place| {
         let client = &world.instances[place % 2].client;
@@ -602,8 +606,9 @@ async fn a_name_is_reviewed_and_a_changed_one_again() {
         "m",
         json!({"name": " Ann ", "status": "approved"}),
     )
-    .await;
-    let approved = approved.expect(200)["review"].clone();
+    .await
+    .expect(200)["review"]
+        .clone();
     assert_eq!(
         (&approved["status"], &approved["by"]),
         (&json!("approved"), &json!("moderate"))
@@ -676,7 +681,7 @@ async fn a_name_is_reviewed_and_a_changed_one_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_written_a_name_does_not_approve_it() {
+async fn nobody_approves_a_name_they_wrote() {
     let (_world, [writer, moderator, admin], _following) = keyed().await;
     let approve = json!({"name": "Ann", "status": "approved"});
     let block = json!({"name": "Ann", "status": "blocked"});
@@ -759,7 +764,7 @@ async fn moderators_have_a_list_of_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_public_board_shows_profiles_to_everybody_only_if_it_says_so() {
+async fn a_public_board_shows_profiles_without_a_key_only_if_allowed() {
     let (world, [writer, _, admin], _following) = keyed().await;
     let anybody = world.client();
     let definition =
@@ -785,8 +790,7 @@ async fn a_public_board_shows_profiles_to_everybody_only_if_it_says_so() {
         let detail = answer.expect_problem(401, "unauthenticated");
         assert!(detail.contains("public_includes"), "{detail}");
         // Who has a key for other boards needs no other one to be known.
-        let detail = stranger.get(&path).await;
-        let detail = detail.expect_problem(403, "forbidden");
+        let detail = stranger.get(&path).await.expect_problem(403, "forbidden");
         assert!(detail.contains("public_includes"), "{detail}");
     }
     anybody.get(DAY).await.expect(200);
@@ -814,7 +818,7 @@ async fn a_public_board_shows_profiles_to_everybody_only_if_it_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pictures_and_names_are_as_the_operator_says() {
+async fn pictures_and_names_follow_the_settings() {
     let world = World::start(NOW).await;
     let profile_rules = Rules {
         hosts: "img.example.com, *.cdn.example.org".parse().unwrap(),

@@ -34,7 +34,7 @@ fn run(folder: &Path, args: &[&str], environment: &[(&str, &str)]) -> (Option<i3
 }
 
 #[test]
-fn a_variable_that_is_not_utf8_is_one_line_that_names_it() {
+fn a_variable_that_is_not_utf8_is_named_in_one_line() {
     let folder = TempDir::new().unwrap();
     for (name, is_taken) in [
         ("STANDINGS_API_KEYS", false),
@@ -60,7 +60,7 @@ fn a_variable_that_is_not_utf8_is_one_line_that_names_it() {
 }
 
 #[test]
-fn a_setting_that_cannot_be_taken_is_one_line_and_the_exit_status_1() {
+fn an_invalid_setting_gives_one_line_and_exit_status_1() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join(".env");
     let long = "admin:long-enough";
@@ -157,7 +157,7 @@ fn a_setting_that_cannot_be_taken_is_one_line_and_the_exit_status_1() {
 }
 
 #[test]
-fn a_service_does_not_start_with_a_setting_that_it_would_not_take() {
+fn the_service_does_not_start_with_an_invalid_setting() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join(".env");
     let key = ("STANDINGS_API_KEY", "hush-hush");
@@ -191,10 +191,11 @@ fn in_folder(folder: &Path, settings: &str, args: &[&str]) -> tokio::process::Co
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_of_the_example_starts_and_its_api_keys_are_taken_as_they_are() {
+async fn a_copy_of_the_example_starts_and_its_api_keys_work() {
     let folder = TempDir::new().unwrap();
-    let example = fs::read_to_string(repository().join(".env.example")).unwrap();
-    let example = example.replace("LISTEN=127.0.0.1:8080", "LISTEN=127.0.0.1:0");
+    let example = fs::read_to_string(repository().join(".env.example"))
+        .unwrap()
+        .replace("LISTEN=127.0.0.1:8080", "LISTEN=127.0.0.1:0");
     let program = Program::run_until_ready(&mut in_folder(folder.path(), &example, &[])).await;
     program
         .client()
@@ -240,12 +241,13 @@ async fn a_copy_of_the_example_starts_and_its_api_keys_are_taken_as_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_origins_may_call_where_all_are_let_in() {
+async fn all_origins_may_call_if_all_are_allowed() {
     let folder = TempDir::new().unwrap();
     let settings = "STANDINGS_CORS_ORIGINS=*\nSTANDINGS_LISTEN=127.0.0.1:0\n";
     let program = Program::run_until_ready(&mut in_folder(folder.path(), settings, &[])).await;
-    let request = program.client().builder(Method::OPTIONS, "/v1/boards");
-    let request = request
+    let request = program
+        .client()
+        .builder(Method::OPTIONS, "/v1/boards")
         .header("origin", "https://any.example")
         .header("access-control-request-method", "PUT")
         .header("access-control-request-headers", "authorization");
@@ -336,7 +338,7 @@ async fn a_log_in_a_closed_pipe_fails_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_nobody_reads_holds_up_nothing_and_tells_later_what_was_lost() {
+async fn an_unread_log_holds_up_nothing_and_later_counts_lost_lines() {
     let folder = TempDir::new().unwrap();
     let debug = ["--log", "info,fred=off,standings::http=debug"];
     let (mut child, client) = serve_with_log_to(Stdio::piped(), folder.path(), &debug).await;
@@ -377,7 +379,7 @@ fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_is_away_does_not_flood_the_log_and_nothing_goes_uncounted() {
+async fn an_unreachable_redis_does_not_flood_the_log_and_every_failure_is_counted() {
     let redis = RedisServer::start().await;
     let args = [
         "--listen",
@@ -435,7 +437,7 @@ async fn a_redis_that_is_away_does_not_flood_the_log_and_nothing_goes_uncounted(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_health_check_and_the_other_clients_say_in_a_line_what_a_service_answers() {
+async fn a_health_check_and_other_clients_report_an_answer_in_one_line() {
     let folder = TempDir::new().unwrap();
     let program = Program::serve(folder.path()).await;
     assert_eq!(program.run(&["healthcheck"]).await, Ok(String::new()));
@@ -482,8 +484,9 @@ async fn a_service_with_keys_of_tokens_alone_says_what_it_lacks_and_one_without_
     ] {
         let data = TempDir::new().unwrap();
         let arguments = ["--listen", "127.0.0.1:0", "--data-dir"];
-        let mut command = program::command(&arguments);
-        let command = command.arg(data.path()).env(name, value);
+        let command = program::command(&arguments)
+            .arg(data.path())
+            .env(name, value);
         let program = Program::run_until_ready(command).await;
         let client = program.client().with_key("eyJh.eyJz.c2ln");
         let detail = client

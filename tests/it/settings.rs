@@ -86,7 +86,7 @@ fn listed(head: impl Fn(&str) -> String, row: impl Fn(&Arg) -> String) -> String
 }
 
 #[test]
-fn the_page_of_settings_has_all_of_them() {
+fn lint_the_page_of_settings_has_all_settings() {
     let table = listed(
         |heading| {
             format!("\n### {heading}\n\n| variable | default | meaning |\n| --- | --- | --- |\n")
@@ -110,7 +110,7 @@ fn the_page_of_settings_has_all_of_them() {
 }
 
 #[test]
-fn the_example_file_has_all_settings() {
+fn lint_the_example_file_has_all_settings() {
     let settings = listed(
         |heading| format!("\n## {heading}\n"),
         |arg| {
@@ -122,11 +122,12 @@ fn the_example_file_has_all_settings() {
 }
 
 #[test]
-fn commands_that_share_a_setting_describe_it_alike() {
-    let described = standings::config::settings().map(|arg| {
-        let help = arg.get_help().map(ToString::to_string);
-        (variable(&arg), default(&arg), help)
-    });
-    let described: BTreeSet<_> = described.collect();
+fn lint_commands_that_share_a_setting_describe_it_alike() {
+    let described: BTreeSet<_> = standings::config::settings()
+        .map(|arg| {
+            let help = arg.get_help().map(ToString::to_string);
+            (variable(&arg), default(&arg), help)
+        })
+        .collect();
     assert_eq!(described.len(), settings().len(), "{described:?}");
 }

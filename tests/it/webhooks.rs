@@ -43,8 +43,10 @@ fn everything(url: &str) -> Value {
 
 /// Registers a webhook; returns its secret.
 async fn register(client: &Client, name: &str, webhook: Value) -> String {
-    let made = client.put(&format!("/v1/webhooks/{name}"), webhook).await;
-    let made = made.expect(201);
+    let made = client
+        .put(&format!("/v1/webhooks/{name}"), webhook)
+        .await
+        .expect(201);
     made["secret"].as_str().unwrap().to_owned()
 }
 
@@ -100,7 +102,7 @@ fn advance(world: &World, span: Span) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_has_one_id_at_every_try_and_is_signed_as_the_standard_says() {
+async fn a_message_keeps_its_id_on_every_try_and_its_signature_follows_the_standard() {
     let world = World::sending(1, NOW, "").await;
     let (instance, client) = (&world.instances[0], world.client());
     let receiver = Receiver::start(Manner::Status(500)).await;
@@ -149,18 +151,20 @@ async fn a_message_has_one_id_at_every_try_and_is_signed_as_the_standard_says() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_is_shown_once_and_the_one_before_signs_for_a_day() {
+async fn a_secret_is_shown_once_and_its_predecessor_signs_for_a_day() {
     let world = World::sending(1, NOW, "").await;
     let (instance, client) = (&world.instances[0], world.client());
     let receiver = Receiver::start(Manner::Status(200)).await;
     let old = register(client, "site", everything(&receiver.url())).await;
     let changed = client
         .put("/v1/webhooks/site", everything(&receiver.url()))
-        .await;
-    let changed = changed.expect(200);
+        .await
+        .expect(200);
     assert_eq!(changed.get("secret"), None);
-    let rotated = client.post("/v1/webhooks/site/rotate", json!({})).await;
-    let rotated = rotated.expect(200);
+    let rotated = client
+        .post("/v1/webhooks/site/rotate", json!({}))
+        .await
+        .expect(200);
     let new = rotated["secret"].as_str().unwrap();
     assert_ne!(new, old);
     assert_eq!(rotated["previous_until"], "2026-11-24T00:10:00.000Z");
@@ -203,7 +207,7 @@ async fn a_secret_is_shown_once_and_the_one_before_signs_for_a_day() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_that_is_made_anew_is_tested_with_other_messages() {
+async fn a_recreated_webhook_gets_test_messages_with_new_ids() {
     let world = World::sending(1, NOW, "").await;
     let (instance, client) = (&world.instances[0], world.client());
     let receiver = Receiver::start(Manner::Status(204)).await;
@@ -230,7 +234,7 @@ async fn a_webhook_that_is_made_anew_is_tested_with_other_messages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_is_told_of_its_events_and_boards_and_of_nothing_before_it_was_there() {
+async fn a_webhook_gets_only_its_events_and_boards_since_its_creation() {
     let world = World::sending(1, NOW, "").await;
     let (instance, client) = (&world.instances[0], world.client());
     let all = Receiver::start(Manner::Status(200)).await;
@@ -293,7 +297,7 @@ async fn a_webhook_is_told_of_its_events_and_boards_and_of_nothing_before_it_was
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_webhook_wants_is_not_kept() {
+async fn messages_that_no_webhook_wants_are_not_stored() {
     let world = World::sending(1, NOW, "").await;
     let instance = &world.instances[0];
     let board = board(instance, "vote-eu").await;
@@ -307,7 +311,7 @@ async fn what_no_webhook_wants_is_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_moderator_finds_out_who_was_hidden() {
+async fn a_moderator_can_see_who_was_hidden() {
     let world = World::sending(1, NOW, "").await;
     let (instance, client) = (&world.instances[0], world.client());
     let receiver = Receiver::start(Manner::Status(200)).await;
@@ -322,8 +326,10 @@ async fn a_moderator_finds_out_who_was_hidden() {
     let mut hides = BTreeSet::new();
     for member in ["ann", "bob", "cid"] {
         let path = format!("/v1/boards/b/hidden/{member}");
-        let put = client.put(&path, json!({"reason": "cheating"})).await;
-        let put = put.expect(200);
+        let put = client
+            .put(&path, json!({"reason": "cheating"}))
+            .await
+            .expect(200);
         let hide = put["hide"].as_str().unwrap();
         assert_eq!(hidden(&format!("hide={hide}")).await, json!([put]));
         hides.insert(hide.to_owned());
@@ -347,7 +353,7 @@ async fn a_moderator_finds_out_who_was_hidden() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_receivers_hold_up_no_other_and_are_given_fifteen_seconds() {
+async fn bad_receivers_get_fifteen_seconds_and_hold_up_no_other() {
     let world = World::sending(1, NOW, "").await;
     let (instance, client) = (&world.instances[0], world.client());
     let good = Receiver::start(Manner::Status(200)).await;
@@ -441,7 +447,7 @@ async fn a_fault_while_a_receiver_hangs_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_that_is_gone_gets_nothing_until_somebody_says_so() {
+async fn a_receiver_that_answers_410_gets_nothing_until_it_is_enabled_again() {
     let world = World::sending(1, NOW, "").await;
     let (instance, client) = (&world.instances[0], world.client());
     let receiver = Receiver::start(Manner::Status(503)).await;
@@ -489,7 +495,7 @@ async fn a_receiver_that_is_gone_gets_nothing_until_somebody_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_for_a_day_is_a_dead_letter_that_can_be_sent_again() {
+async fn a_message_that_fails_for_a_day_is_a_dead_letter_that_can_be_sent_again() {
     let world = World::sending(1, NOW, "").await;
     let (instance, client) = (&world.instances[0], world.client());
     let receiver = Receiver::start(Manner::Status(500)).await;
@@ -501,10 +507,13 @@ async fn what_fails_for_a_day_is_a_dead_letter_that_can_be_sent_again() {
     run(instance).await;
     for _ in 0..100 {
         let pending = deliveries(client, "site", "status=pending").await;
-        let due = pending
+        let Some(due) = pending
             .iter()
-            .map(|one| one["next_try_at"].as_str().unwrap());
-        let Some(due) = due.min() else { break };
+            .map(|one| one["next_try_at"].as_str().unwrap())
+            .min()
+        else {
+            break;
+        };
         world.clock.set(Timestamp::parse(due).unwrap());
         run(instance).await;
     }
@@ -539,8 +548,8 @@ async fn what_fails_for_a_day_is_a_dead_letter_that_can_be_sent_again() {
             &format!("/v1/webhooks/site/deliveries/{id}/retry"),
             json!({}),
         )
-        .await;
-    let retried = retried.expect(202);
+        .await
+        .expect(202);
     assert_eq!(
         (&retried["status"], &retried["id"]),
         (&json!("pending"), &json!(id))
@@ -614,7 +623,7 @@ async fn no_crash_loses_a_message_and_instances_share_the_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_is_killed_between_outbox_and_delivery_loses_no_message() {
+async fn a_redis_killed_between_outbox_and_delivery_loses_no_message() {
     let world = World::sending(2, NOW, "").await;
     let client = world.client();
     let receiver = Receiver::start(Manner::Status(200)).await;
@@ -672,7 +681,7 @@ async fn a_redis_that_is_killed_between_outbox_and_delivery_loses_no_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_result_and_revision_is_told_wherever_instances_die() {
+async fn every_result_and_revision_is_sent_wherever_instances_die() {
     let world = World::sending(2, "2026-11-20T00:00:00Z", "").await;
     let client = world.client();
     let receiver = Receiver::start(Manner::Status(200)).await;
@@ -725,7 +734,7 @@ async fn every_result_and_revision_is_told_wherever_instances_die() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_addresses_for_everybody_are_dialled_unless_private_ones_are_allowed() {
+async fn only_public_addresses_are_dialled_unless_private_ones_are_allowed() {
     let world = World::start(NOW).await;
     let (instance, client) = (&world.instances[0], world.client());
     let receiver = Receiver::start(Manner::Status(200)).await;
@@ -736,8 +745,10 @@ async fn only_addresses_for_everybody_are_dialled_unless_private_ones_are_allowe
         "https://169.254.169.254/latest".to_owned(),
         "https://ann:secret@app.example/".to_owned(),
     ] {
-        let answer = client.put("/v1/webhooks/site", everything(&url)).await;
-        let answer = answer.expect(422);
+        let answer = client
+            .put("/v1/webhooks/site", everything(&url))
+            .await
+            .expect(422);
         assert_eq!(answer["errors"][0]["pointer"], "/url", "{answer}");
     }
     let by_name = format!("https://localhost:{}/hook?x=1", receiver.port);
@@ -818,7 +829,7 @@ async fn a_key_reaches_the_webhooks_of_its_boards_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_is_killed_sends_by_tls_what_it_was_to_send() {
+async fn a_killed_service_sends_its_messages_over_tls_after_a_restart() {
     let receiver = Receiver::start(Manner::Hangs).await;
     let front = TlsFront::before(&receiver.port.to_string()).await;
     let world = World::start(NOW).await;
@@ -858,7 +869,7 @@ async fn a_program_that_is_killed_sends_by_tls_what_it_was_to_send() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_is_bounded_and_what_comes_then_is_a_dead_letter() {
+async fn a_queue_is_bounded_and_further_messages_are_dead_letters() {
     let world = World::sending(1, NOW, "").await;
     let (instance, client) = (&world.instances[0], world.client());
     let receiver = Receiver::start(Manner::Status(200)).await;

@@ -54,7 +54,7 @@ async fn while_the_broker_is_away_events_are_refused_and_then_they_count_once() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_has_gone_back_gets_again_what_it_has_lost() {
+async fn a_redis_that_went_back_gets_lost_records_from_the_topic_again() {
     let site = Site::start(3).await;
     let program = site.serve().await;
     let client = program.client();

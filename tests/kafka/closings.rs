@@ -59,7 +59,7 @@ pub async fn wait_for_result(client: &Client, scores: &Scores) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_has_what_was_in_the_topic_at_the_end_whoever_dies_and_nothing_later() {
+async fn a_result_has_exactly_the_records_in_the_topic_at_the_end() {
     let site = Site::start(4).await;
     // It makes periods final, and takes no records.
     let mut keeper = site.command();

@@ -14,7 +14,7 @@ const ROUND: Duration = Duration::from_secs(1);
 
 /// Three consumers: each second one of them is killed, told to stop, or held up for longer than the group waits, and another one comes.
 #[tokio::test(flavor = "multi_thread")]
-async fn consumers_that_come_and_go_under_load_take_each_record_once() {
+async fn consumers_joining_and_leaving_under_load_take_each_record_once() {
     let site = Site::start(4).await;
     let mut consumers = vec![site.serve().await, site.serve().await, site.serve().await];
     consumers[0].client().define(BOARD, definition()).await;

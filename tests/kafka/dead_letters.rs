@@ -27,7 +27,7 @@ async fn failed(client: &Client) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_letters_go_to_the_topic_too_and_no_queue_waits_for_brokers_that_are_away() {
+async fn dead_letters_go_to_their_topic_and_no_queue_waits_for_missing_brokers() {
     let site = Site::start(1).await;
     let program = site.serve().await;
     let client = program.client();
@@ -74,8 +74,8 @@ async fn dead_letters_go_to_the_topic_too_and_no_queue_waits_for_brokers_that_ar
     }
     told.sort_unstable();
     told.dedup();
-    let expected = [(107, "too-old"), (108, "failed")];
-    let expected = expected.map(|(number, reason)| (number, reason.to_owned()));
+    let expected =
+        [(107, "too-old"), (108, "failed")].map(|(number, reason)| (number, reason.to_owned()));
     assert_eq!(told, expected);
     let before = failed(&client).await.unwrap();
     site.broker.as_ref().unwrap().kill();

@@ -9,9 +9,11 @@ use crate::votes::{BOARD, Scores, Writer, definition, has_no_lag};
 const VOTES: usize = 100_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_topic_that_is_read_again_and_again_gives_what_the_naive_model_gives() {
-    let votes = std::env::var("STANDINGS_KAFKA_VOTES").ok();
-    let votes = votes.and_then(|text| text.parse().ok()).unwrap_or(VOTES);
+async fn a_large_topic_read_repeatedly_follows_the_naive_model() {
+    let votes = std::env::var("STANDINGS_KAFKA_VOTES")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(VOTES);
     let site = Site::start(6).await;
     let one = site.serve().await;
     one.client().define(BOARD, definition()).await;

@@ -7,7 +7,7 @@ use crate::harness::tls::authority;
 use crate::votes::{BOARD, Scores, definition, send};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_and_passwords_are_options_of_a_file_and_no_log_has_them() {
+async fn tls_and_passwords_are_read_from_a_file_and_never_logged() {
     let folder = tempfile::TempDir::new().unwrap();
     let (broker, redis) = (Broker::start_secure().await, RedisServer::start().await);
     let options = |password: &str| {

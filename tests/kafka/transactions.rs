@@ -11,7 +11,7 @@ use crate::votes::{BOARD, Scores, Transactions, definition, has_no_lag, send};
 const LONG: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_committed_counts_and_the_marks_at_the_end_hold_up_nobody() {
+async fn committed_transactions_count_and_end_markers_hold_up_nothing() {
     let site = Site::start(2).await;
     let program = site.serve().await;
     let client = program.client();
@@ -32,7 +32,7 @@ async fn what_is_committed_counts_and_the_marks_at_the_end_hold_up_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_that_is_open_at_the_end_is_waited_for_and_with_it_what_lies_behind() {
+async fn a_closing_waits_for_a_transaction_open_at_the_end_and_records_after_it() {
     let site = Site::start(2).await;
     let program = site.serve().await;
     let client = program.client();

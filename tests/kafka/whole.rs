@@ -48,11 +48,13 @@ async fn events_go_through_the_topic_and_count_once() {
         .collect();
     assert_eq!(own.len(), records.len());
     assert!(records.len() >= 300, "{}", records.len());
-    let first = records.iter().find(|record| {
-        let value: Value = serde_json::from_slice(record.payload().unwrap()).unwrap();
-        value["id"] == "v-7" && value.get("at").is_none()
-    });
-    let first = first.unwrap();
+    let first = records
+        .iter()
+        .find(|record| {
+            let value: Value = serde_json::from_slice(record.payload().unwrap()).unwrap();
+            value["id"] == "v-7" && value.get("at").is_none()
+        })
+        .unwrap();
     assert_eq!(first.key(), Some(format!("{BOARD}/m49").as_bytes()));
     // One that is sent without queue is the same event.
     let sent = json!({"id": "v-7", "member": "m49", "score": 8, "voter": null});
@@ -65,8 +67,10 @@ async fn events_go_through_the_topic_and_count_once() {
         answer.text
     );
     let events = format!("/v1/boards/{BOARD}/events");
-    let alone = client.post(&events, json!({"member": "zed", "score": 5}));
-    let alone = alone.await.expect(202);
+    let alone = client
+        .post(&events, json!({"member": "zed", "score": 5}))
+        .await
+        .expect(202);
     let applied = wait_for(&client, alone["id"].as_str().unwrap(), "applied").await;
     assert_eq!(applied["at"], alone["at"]);
     one.stop().await;
@@ -74,7 +78,7 @@ async fn events_go_through_the_topic_and_count_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_of_others_are_taken_and_what_nobody_can_take_goes_aside() {
+async fn records_of_other_producers_are_taken_and_invalid_ones_become_dead_letters() {
     let site = Site::start_on_any(2).await;
     let program = site.serve().await;
     let client = program.client();
@@ -135,7 +139,7 @@ async fn records_of_others_are_taken_and_what_nobody_can_take_goes_aside() {
         assert_eq!(original.unwrap().payload(), record.payload());
     }
     assert_eq!(poison(600), None);
-    let expected = [
+    let expected: BTreeMap<String, usize> = [
         ("deleted-board", 1),
         ("invalid-header", 1),
         ("league", 1),
@@ -143,10 +147,9 @@ async fn records_of_others_are_taken_and_what_nobody_can_take_goes_aside() {
         ("no-value", 1),
         ("unknown-board", 1),
         ("validation-failed", 3),
-    ];
-    let expected: BTreeMap<String, usize> = expected
-        .map(|(reason, count)| (reason.to_owned(), count))
-        .into();
+    ]
+    .map(|(reason, count)| (reason.to_owned(), count))
+    .into();
     assert_eq!(reasons, expected);
     let metrics = client.get("/metrics").await.text;
     assert!(

@@ -12,7 +12,7 @@
 --   instant   a tie key of `ties: first`
 --   key       for the names, if the shard has none yet
 --   tag, salt of the lines that stay in final standings (lib/nameless.lua)
---   revised   the number of the journal's line up to which all results of the board were revised; absent if not known
+--   revised   the last line of the journal that all results of the board include; absent if not known
 --
 -- Reply: {'STALE'} | {'OK'} | {'BEHIND'}: nothing done, revise the results first: the member can't be found later
 --

@@ -201,7 +201,7 @@ local function leave_final(final, kind, zset, period)
   if id and final.rewards then rename_rewards(key_named(KIND_REWARDS, final.rewards, period), id) end
 end
 
--- The standings in which lines of the member stay because of this key, each {final, kind, sorted set, key of the period}.
+-- The standings that keep lines of the member because of this key, each {final, kind, sorted set, key of the period}.
 local function finals_of(key, kind, name)
   local series, period = string.match(name, '^([^:]*):(.*)$')
   local found = {}

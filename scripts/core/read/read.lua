@@ -143,7 +143,7 @@ local function total_of(standing)
   return standing.count
 end
 
--- score (text), position (-1: after the last listed one), sorted-set member; nil if it is no member, or hidden.
+-- score (text), position (-1: after the last listed one), sorted-set member; nil if it is not a member, or hidden.
 local function find(standing, id)
   local score, member = nil, id
   if layout.hashed then

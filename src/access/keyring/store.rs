@@ -20,14 +20,12 @@ const CALL_KEYS_MAX: usize = 1_000;
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiKey {
-    /// The digest of its secret.
     pub digest: Digest,
     /// Its former secret, while that is still valid.
     #[serde(default)]
     pub previous: Option<Previous>,
     /// What it allows.
     pub grant: Grant,
-    /// When it was created.
     pub created_at: Timestamp,
 }
 
@@ -35,7 +33,6 @@ pub struct ApiKey {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Previous {
-    /// Its digest.
     pub digest: Digest,
     /// When it expires.
     pub until: Timestamp,
@@ -52,8 +49,10 @@ pub async fn load(
     names: &[KeyName],
 ) -> Result<Vec<Option<Stored<ApiKey>>>, StoreError> {
     let stored: Vec<Option<String>> = read_fields(store, keys::API_KEYS, names).await?;
-    let stored = stored.into_iter().map(|json| json.map(Stored::new));
-    Ok(stored.collect())
+    Ok(stored
+        .into_iter()
+        .map(|json| json.map(Stored::new))
+        .collect())
 }
 
 /// When the API keys with these names were last used, on any instance.
@@ -85,16 +84,16 @@ pub async fn names(
     after: Option<&KeyName>,
     count: usize,
 ) -> Result<Vec<KeyName>, StoreError> {
-    let names = boards::listed(
+    Ok(boards::listed(
         store,
         keys::OF_API_KEYS[0],
         after.map(KeyName::as_str),
         count,
-    );
-    let names = names.await?.into_iter();
-    Ok(names
-        .filter_map(|name| KeyName::parse(&name).ok())
-        .collect())
+    )
+    .await?
+    .into_iter()
+    .filter_map(|name| KeyName::parse(&name).ok())
+    .collect())
 }
 
 /// The names of all API keys.
@@ -122,14 +121,15 @@ pub async fn change(
 /// Stores when API keys were used.
 pub async fn note_uses(store: &Store, uses: &[(KeyName, Timestamp)]) -> Result<(), StoreError> {
     for uses in uses.chunks(CALL_KEYS_MAX) {
-        let pairs = uses.iter();
-        let pairs = pairs.flat_map(|(name, at)| [name.to_string(), at.ms().to_string()]);
-        let noted = store
+        let pairs = uses
+            .iter()
+            .flat_map(|(name, at)| [name.to_string(), at.ms().to_string()]);
+        store
             .call(&script::API_KEY_USES, keys::API_KEYS)
             .keys([keys::API_KEYS, keys::API_KEY_USES])
             .args(pairs)
-            .write::<Done>();
-        noted.await?;
+            .write::<Done>()
+            .await?;
     }
     Ok(())
 }

@@ -22,8 +22,7 @@ pub async fn begin(
     begun_by: &BegunBy,
 ) -> Result<(), Error> {
     let id = Digest::of(id);
-    let begun = store::begin(&engine.store, &id, session, begun_by);
-    Ok(begun.await?)
+    Ok(store::begin(&engine.store, &id, session, begun_by).await?)
 }
 
 /// The session with this id; `None` if there is none, or it has ended.

@@ -23,28 +23,22 @@ pub enum Maker {
     Configuration,
     /// The holder of this stored API key.
     Key(KeyName),
-    /// A player with this id.
     Player(MemberId),
 }
 
-/// The content of a token.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamToken {
     /// The caller that made it.
     pub by: Maker,
-    /// The board.
     pub board: BoardId,
-    /// The window.
     pub window: String,
-    /// When it expires.
     pub expires_at: Timestamp,
 }
 
 /// A token as sent: parsed, but not verified.
 #[derive(Clone, Debug)]
 pub struct SentToken {
-    /// Its content.
     pub token: StreamToken,
     said: String,
     proof: Digest,
@@ -67,7 +61,6 @@ fn proof(said: &str, secret: &str, key: Option<&Digest>) -> Digest {
 }
 
 impl SentToken {
-    /// Parses a token.
     pub fn read(text: &str) -> Option<Self> {
         let (said, proof) = text.split_once('.')?;
         let json = BASE64_URL_SAFE_NO_PAD.decode(said).ok()?;
@@ -89,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_of_one_secret_and_one_key_and_says_what_was_signed() {
+    fn a_token_belongs_to_one_secret_and_key_and_keeps_its_contents() {
         let token = StreamToken {
             by: Maker::Key(KeyName::parse("site").unwrap()),
             board: BoardId::parse("b").unwrap(),

@@ -63,8 +63,11 @@ pub(super) fn settle(document: &mut OpenApi) {
         let sent = sent.get(*name);
         sent.is_some_and(|sent| required(sent) != required(form))
     };
-    let split = taken.iter().filter(differs).map(|(name, _)| name.clone());
-    let split: BTreeSet<String> = split.collect();
+    let split: BTreeSet<String> = taken
+        .iter()
+        .filter(differs)
+        .map(|(name, _)| name.clone())
+        .collect();
     for schema in taken.values_mut() {
         each(schema, &mut |schema| lead_to_definitions(schema, &split));
     }
@@ -142,8 +145,10 @@ fn tell_apart(union: &str, mut one: OneOf, schemas: &mut Schemas) {
             _ => format!("{}{}{union}", word[..1].to_uppercase(), &word[1..]),
         };
         if let Some(own) = schemas.get_mut(&name).and_then(object_mut) {
-            let tag = own.properties.entry(field.to_owned());
-            let tag = tag.or_insert_with(|| ObjectBuilder::new().schema_type(Type::String).into());
+            let tag = own
+                .properties
+                .entry(field.to_owned())
+                .or_insert_with(|| ObjectBuilder::new().schema_type(Type::String).into());
             describe(tag, &description);
             if let RefOr::T(Schema::Object(tag)) = tag {
                 tag.enum_values.get_or_insert_default().push(word.into());
@@ -254,8 +259,9 @@ fn reachable(schemas: &Schemas, roots: &[String]) -> BTreeSet<String> {
     let mut open = roots.to_vec();
     let mut reached = BTreeSet::new();
     while let Some(name) = open.pop() {
-        let schema = schemas.get(&name);
-        let schema = schema.unwrap_or_else(|| panic!("invariant: there is a schema {name}"));
+        let schema = schemas
+            .get(&name)
+            .unwrap_or_else(|| panic!("invariant: there is a schema {name}"));
         if reached.insert(name) {
             open.extend(references(schema));
         }
@@ -289,8 +295,9 @@ fn as_taken(schema: &mut RefOr<Schema>) {
         }
         restrict(name, property);
         if let Some(default) = take_default(property) {
-            let text = default.as_str().map(ToOwned::to_owned);
-            let text = text.unwrap_or_else(|| default.to_string());
+            let text = default
+                .as_str()
+                .map_or_else(|| default.to_string(), ToOwned::to_owned);
             describe(property, &format!("Default: `{text}`."));
         }
     }

@@ -80,8 +80,9 @@ pub async fn patch(
 ) -> Answer<InitialCount> {
     require_count("a request", "scores", scores.len(), INITIAL_MAX)?;
     let text = |score: Box<RawValue>| score.get().to_owned();
-    let scores = scores.into_iter();
-    let scores = scores.map(|(member, score)| (member, score.map(text)));
+    let scores = scores
+        .into_iter()
+        .map(|(member, score)| (member, score.map(text)));
     let set = work::set(&app.engine, &board, &scores.collect()).await?;
     let decimals = set.live.board.definition.decimals;
     let show = |score: &Option<Score>| score.map(|score| score.shown(decimals));
@@ -109,8 +110,7 @@ pub async fn get(
     Query(params): Query<PartParams>,
 ) -> Answer<InitialList> {
     let (after, limit) = params.part(str::parse::<String>)?;
-    let found = work::scores(&app.engine, &board, after.as_deref(), limit);
-    let found = found.await?;
+    let found = work::scores(&app.engine, &board, after.as_deref(), limit).await?;
     let decimals = found.live.board.definition.decimals;
     let (entries, next) = found.entries.shown(|entry| InitialEntry {
         member: entry.member,

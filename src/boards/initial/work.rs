@@ -24,10 +24,8 @@ use crate::runtime::join::join_all;
 /// How many members one request may have.
 pub const INITIAL_MAX: usize = 10_000;
 
-/// Initial scores that were set.
 #[derive(Debug)]
 pub struct SetInitial {
-    /// The board.
     pub live: Arc<LiveBoard>,
     /// How many members have one now.
     pub members: u64,
@@ -40,7 +38,6 @@ pub struct SetInitial {
 /// Some of a board's initial scores.
 #[derive(Clone, Debug)]
 pub struct FoundInitial {
-    /// The board.
     pub live: Arc<LiveBoard>,
     /// How many members have one.
     pub total: u64,
@@ -64,8 +61,11 @@ pub async fn set(
             for score in &scores {
                 of_shard[live.board.shard_of(&score.0)].push(score.clone());
             }
-            let shards = live.shards.iter().zip(&of_shard);
-            let set = shards.map(|(shard, scores)| set_all(engine, &shard.shard, scores, &before));
+            let set = live
+                .shards
+                .iter()
+                .zip(&of_shard)
+                .map(|(shard, scores)| set_all(engine, &shard.shard, scores, &before));
             // All shards finish before the next attempt begins: otherwise it might take a score set by this one for a
             // former score.
             let set = join_all(set).await.into_iter();
@@ -110,8 +110,10 @@ async fn set_all(
                 let decimals = shard.definition.decimals;
                 let max = decimals.score_max().shown(decimals);
                 let detail = format!("with this score a standing would go beyond ±{max}");
-                let beyond = some.get(index).map(|(member, _)| pointer(member));
-                let beyond = beyond.map(|pointer| FieldError::new(pointer, detail));
+                let beyond = some
+                    .get(index)
+                    .map(|(member, _)| pointer(member))
+                    .map(|pointer| FieldError::new(pointer, detail));
                 return Err(Problem::invalid(beyond.into_iter().collect()).into());
             }
         }
@@ -135,8 +137,7 @@ pub async fn scores(
             let reader =
                 Reader::new(engine, &live, Freshness::Current).with_visibility(Visibility::All);
             let list = Merged::new(&reader, live.board.initial_scores());
-            let read = Box::pin(list.list(Start::At(&begin), count as u64 + 1));
-            let (total, entries) = read.await?;
+            let (total, entries) = Box::pin(list.list(Start::At(&begin), count as u64 + 1)).await?;
             Ok(FoundInitial {
                 total,
                 entries: Part::split(entries, count, |last| cursor(&live.board, last)),

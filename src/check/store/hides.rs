@@ -16,9 +16,7 @@ const SEED_BYTES: usize = 16;
 pub struct HidesPart {
     /// The phase to continue with; `None` at the end.
     pub phase: Option<String>,
-    /// The cursor to continue with.
     pub cursor: String,
-    /// The differences.
     #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }

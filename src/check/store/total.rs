@@ -21,13 +21,9 @@ const CONNECT_INTERVAL: Duration = Duration::from_millis(5);
 /// A total compared with the sum of its scores.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Total {
-    /// They agree.
     Agrees,
-    /// They differ.
     Differs {
-        /// The stored total.
         stored: i128,
-        /// The sum.
         sum: i128,
         /// Whether the sum was stored.
         is_mended: bool,

@@ -16,7 +16,6 @@ use super::rows::{
 use crate::cli::text::shortened;
 use crate::events::body::COLUMNS;
 
-/// Reads all rows.
 pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Result<(), Stop> {
     let mut reader = ::csv::ReaderBuilder::new()
         .buffer_capacity(BUFFER_BYTES)

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_identity_covers_every_byte() {
+    fn the_file_identity_covers_every_byte() {
         let of = |bytes: &[u8]| Identity::of(bytes, None).unwrap().0;
         let mut content = vec![b'x'; 3 << 20];
         let before = of(&content);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_and_a_missing_file_are_told_in_a_line() {
+    fn a_directory_or_a_missing_file_is_reported_in_one_line() {
         let folder = tempfile::tempdir().unwrap();
         let message = |path: &Path| Input::open(path, None).err().unwrap().to_string();
         let said = message(folder.path());

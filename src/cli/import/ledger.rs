@@ -74,8 +74,9 @@ impl Ledger {
             return Err(ImportError::OtherRecord(path, shortened(&difference)));
         }
         let version = board.version.as_deref();
-        let earlier = found.as_ref();
-        let earlier = earlier.and_then(|found| found.as_earlier(&job, beginning, version));
+        let earlier = found
+            .as_ref()
+            .and_then(|found| found.as_earlier(&job, beginning, version));
         let kept = resumed.map(|resumed| resumed.rejects_bytes);
         let mut record = resumed.cloned().unwrap_or_else(|| Record::new(job));
         if let Some(earlier) = &earlier {
@@ -86,8 +87,12 @@ impl Ledger {
         }
         let unsure = check_unsure(&mut record, args, board, now)?;
         // From here on the disk is changed.
-        let rejects = record.job.rejects.as_deref();
-        let rejects = rejects.map(|path| Rejects::open(path, kept)).transpose()?;
+        let rejects = record
+            .job
+            .rejects
+            .as_deref()
+            .map(|path| Rejects::open(path, kept))
+            .transpose()?;
         let [batches, batch_rows] = [args.concurrency, args.batch].map(u64::from);
         let mut ledger = Self {
             record,
@@ -264,14 +269,14 @@ fn check_unsure(
         // From now on they count as rows that are sent for the first time.
         Some(_) if args.resume_anyway => Some(unsure(now, None)),
         Some(since) => {
-            let remaining = Memory::remaining(idempotency, since, now);
-            let remaining = remaining.ok_or_else(|| ImportError::TooOld {
-                board: record.job.board.clone(),
-                since,
-                idempotency,
-                first_row: rows + 1,
-                last_row: sent_rows,
-            })?;
+            let remaining =
+                Memory::remaining(idempotency, since, now).ok_or_else(|| ImportError::TooOld {
+                    board: record.job.board.clone(),
+                    since,
+                    idempotency,
+                    first_row: rows + 1,
+                    last_row: sent_rows,
+                })?;
             Some(unsure(since, Some(Instant::now() + remaining)))
         }
     };

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_sent_again_for_less_than_the_board_remembers_them() {
+    fn rows_are_resent_only_while_the_board_remembers_them() {
         assert_eq!(
             Memory::resend_time(Span::hours(1)),
             Duration::from_secs(3_600 - 35)
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_late_nor_an_early_clock_makes_rows_young() {
+    fn a_wrong_clock_does_not_make_rows_look_recent() {
         let at = |seconds: i64| Timestamp::from_ms_clamped(seconds * 1_000);
         let remaining = |now| Memory::remaining(Span::seconds(10), at(100), at(now));
         assert_eq!(remaining(100), Some(Duration::from_secs(9)));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn only_rows_that_were_sent_are_unsure() {
+    fn only_sent_rows_are_uncertain() {
         let until = Instant::now();
         let unsure = Unsure {
             sent_rows: 20,

@@ -443,7 +443,6 @@ fn suspend(
     }
 }
 
-/// An import that runs.
 struct Import<'a> {
     args: &'a ImportArgs,
     sender: &'a Sender,

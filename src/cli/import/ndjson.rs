@@ -15,7 +15,6 @@ use super::rows::{
 use crate::cli::text::shortened;
 use crate::events::body::COLUMNS;
 
-/// Reads all rows.
 pub(super) fn read(
     mut text: impl BufRead,
     batcher: &mut Batcher<'_>,

@@ -49,7 +49,6 @@ impl Progress {
         Self::new(bytes_total, Output::Bar(bar))
     }
 
-    /// As lines.
     pub(super) fn lines(bytes_total: Option<u64>, write: Box<dyn Write + Send>) -> Self {
         Self::new(bytes_total, Output::Lines(Mutex::new(write)))
     }

@@ -43,7 +43,6 @@ pub(super) struct Job {
     pub(super) rejects: Option<PathBuf>,
 }
 
-/// The record of an import.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub(super) struct Record {
@@ -176,9 +175,12 @@ impl Place {
     /// then there can't be a record either, or the file system knows no locks.
     pub(super) fn lock(&self) -> Result<Option<Lock>, ImportError> {
         loop {
-            let paths = self.0.iter().map(|path| with_suffix(path, LOCK_SUFFIX));
-            let mut files = paths.filter_map(|path| Some((File::create(&path).ok()?, path)));
-            let Some((file, path)) = files.next() else {
+            let Some((file, path)) = self
+                .0
+                .iter()
+                .map(|path| with_suffix(path, LOCK_SUFFIX))
+                .find_map(|path| Some((File::create(&path).ok()?, path)))
+            else {
                 return Ok(None);
             };
             match file.try_lock() {
@@ -204,8 +206,8 @@ impl Place {
 
     /// The existing record; blocks.
     pub(super) fn find(&self) -> Result<Option<Record>, ImportError> {
-        let mut paths = self.0.iter();
-        paths
+        self.0
+            .iter()
             .find_map(|path| Record::read(path).transpose())
             .transpose()
     }
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_written_it_lies_in_the_other_folder() {
+    fn the_record_is_stored_elsewhere_if_the_folder_is_read_only() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("missing/a.csv");
         let place = place(&file, folder.path());
@@ -334,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_imported_into_a_board_by_one_at_a_time() {
+    fn a_file_is_imported_into_a_board_by_one_process_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.csv");
         let (place, other) = (place(&file, folder.path()), BoardId::parse("c").unwrap());
@@ -344,14 +346,14 @@ mod tests {
         let elsewhere = Place::new(&file, &other, folder.path()).lock();
         assert!(elsewhere.unwrap().is_some(), "another board");
         drop(lock);
-        // What an import leaves behind that was killed holds nobody up.
+        // The leftovers of a killed import hold up nobody.
         fs::write(with_suffix(&place.0[0], LOCK_SUFFIX), "").unwrap();
         drop(place.lock().unwrap().unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_damaged_record_is_not_taken_for_none() {
+    fn a_damaged_record_is_not_treated_as_missing() {
         let folder = tempfile::tempdir().unwrap();
         let place = place(&folder.path().join("a.csv"), folder.path());
         let other_form = serde_json::to_string(&Record {
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_import_is_of_content_and_of_one_life_of_a_board() {
+    fn a_finished_import_belongs_to_a_content_and_a_generation_of_the_board() {
         let record = finished(job(7, "http://h"), Some("g-1"));
         let is_earlier = |job: &Job, version| {
             let earlier = record.as_earlier(job, None, version);
@@ -388,8 +390,9 @@ mod tests {
         assert_eq!(is_earlier(&job(7, "http://other"), None), None);
         assert_eq!(is_earlier(&job(9, "http://h"), Some("g-1")), None);
         let beginning = job(7, "").file;
-        let grown = record.as_earlier(&job(9, ""), beginning.as_ref(), Some("g-1"));
-        let mut grown = grown.unwrap();
+        let mut grown = record
+            .as_earlier(&job(9, ""), beginning.as_ref(), Some("g-1"))
+            .unwrap();
         assert!(!grown.is_whole && !grown.has_same_ids());
         grown.record.tally.generated = 0;
         assert!(grown.has_same_ids());

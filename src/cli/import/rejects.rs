@@ -43,7 +43,6 @@ pub(super) struct Rejection {
     pub(super) source: Source,
     /// The name of a problem, or `unreadable`.
     pub(super) kind: String,
-    /// The problem's title.
     pub(super) title: String,
     /// What exactly is wrong.
     pub(super) detail: String,
@@ -65,7 +64,6 @@ impl Rejection {
 pub(super) struct Rejects {
     path: PathBuf,
     file: File,
-    /// Its length.
     bytes: u64,
 }
 
@@ -238,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_csv_stand_behind_the_reason_as_they_were() {
+    fn rejected_csv_rows_follow_the_reason_unchanged() {
         let header = ByteRecord::from(vec!["member", "rejection", "score"]);
         let rows = [
             vec!["a,b", "before", "1"],
@@ -259,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_ndjson_get_a_field_and_what_is_no_object_becomes_one() {
+    fn rejected_ndjson_lines_get_a_field_and_other_values_become_objects() {
         let cases = [
             (&b" {\"member\": \"a\"} \r\n"[..], ",\"member\": \"a\"}"),
             (
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_new_or_goes_on_where_it_was() {
+    fn the_file_is_new_or_continued() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rejects.ndjson");
         let row = || rejection(1, Some(Text::Ndjson(b"{}".to_vec())));

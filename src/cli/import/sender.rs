@@ -111,8 +111,10 @@ impl Sender {
     }
 
     async fn send_once(&self, batch: &Batch, what: &str) -> Result<Bytes, Fault> {
-        let request = self.client.request(Method::POST, EVENTS_PATH);
-        let request = request.header(CONTENT_TYPE, "application/json");
+        let request = self
+            .client
+            .request(Method::POST, EVENTS_PATH)
+            .header(CONTENT_TYPE, "application/json");
         // Counted before it is sent: an interruption may come before the answer.
         self.perhaps_taken.fetch_add(1, Ordering::Relaxed);
         let answered = self

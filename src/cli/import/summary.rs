@@ -61,7 +61,6 @@ pub(super) struct Rejected {
 pub(super) struct Example {
     /// The line on which it begins, from 1.
     pub(super) line: u64,
-    /// The problem's detail.
     pub(super) detail: String,
 }
 

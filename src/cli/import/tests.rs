@@ -349,16 +349,17 @@ impl Fake {
 
 /// The members and scores of events.
 fn texts(events: &[Event]) -> Vec<(&str, &str)> {
-    let events = events.iter();
     events
+        .iter()
         .map(|event| (event.member.as_str(), event.score.0.as_str()))
         .collect()
 }
 
 /// The lines and details of the examples of a rejection.
 fn examples(rejected: &Rejected) -> Vec<(u64, &str)> {
-    let examples = rejected.examples.iter();
-    examples
+    rejected
+        .examples
+        .iter()
         .map(|example| (example.line, example.detail.as_str()))
         .collect()
 }
@@ -378,7 +379,7 @@ fn gzip(content: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn csv_goes_on_as_it_stands() {
+async fn csv_values_are_sent_unchanged() {
     let scene = Scene::taking().await;
     scene.write(
         "a.csv",
@@ -426,7 +427,7 @@ async fn csv_goes_on_as_it_stands() {
 }
 
 #[tokio::test]
-async fn data_goes_on_in_its_canonical_form() {
+async fn data_is_sent_in_canonical_form() {
     for (name, text) in [
         (
             "a.csv",
@@ -463,7 +464,7 @@ async fn data_goes_on_in_its_canonical_form() {
 }
 
 #[tokio::test]
-async fn ndjson_goes_on_as_it_stands() {
+async fn ndjson_values_are_sent_unchanged() {
     let scene = Scene::taking().await;
     let text = r#"{"id":"e1","board":"x","member":"a\"b\u00e9","score":12.50,"at":null,"more":{"score":[1]}}
 
@@ -514,7 +515,7 @@ not json
 }
 
 #[tokio::test]
-async fn rows_say_where_events_come_from() {
+async fn rows_have_the_origin_of_events() {
     let scene = Scene::taking().await;
     scene.write(
         "a.csv",
@@ -544,7 +545,7 @@ async fn rows_say_where_events_come_from() {
 }
 
 #[tokio::test]
-async fn bad_rows_are_named_by_their_line_and_stop_nothing() {
+async fn bad_rows_are_named_by_line_and_stop_nothing() {
     let rows: [&[u8]; 9] = [
         b"member,score",
         b"a,1",
@@ -586,7 +587,7 @@ async fn bad_rows_are_named_by_their_line_and_stop_nothing() {
 }
 
 #[tokio::test]
-async fn rejections_are_told_by_kind_with_their_lines() {
+async fn rejections_are_reported_by_kind_with_lines() {
     let scene = Scene::new(|_| Reply::RejectNegative).await;
     scene.write("a.csv", "member,score\na,1\nb,-2\n\nc,3\nd,-4");
     let summary = scene.import("a.csv").await;
@@ -629,7 +630,7 @@ async fn a_refused_request_is_sent_again_with_the_same_ids() {
 }
 
 #[tokio::test]
-async fn rows_without_a_time_are_sent_one_request_after_the_other() {
+async fn rows_without_a_time_are_sent_one_request_at_a_time() {
     let scene = Scene::new(|index| match index % 5 {
         1 => Reply::Refuse(503, "store-unavailable"),
         3 => Reply::TakeAndLose,
@@ -661,7 +662,7 @@ async fn a_lost_answer_does_not_count_twice() {
 }
 
 #[tokio::test]
-async fn after_a_crash_the_import_goes_on_behind_what_was_acknowledged() {
+async fn after_a_crash_the_import_resumes_after_acknowledged_rows() {
     let scene = Scene::with(200, Reply::TakeAndHang).await;
     scene.write("a.csv", rows(300));
     let args = ImportArgs {
@@ -728,7 +729,7 @@ async fn a_crash_in_the_first_request_is_remembered_too() {
 }
 
 #[tokio::test]
-async fn of_two_imports_of_a_file_at_once_the_second_says_that_the_first_runs() {
+async fn a_second_import_of_a_file_says_that_the_first_is_running() {
     let scene = Scene::with(0, Reply::TakeAndHang).await;
     scene.write("a.csv", rows(25));
     tokio::select! {
@@ -743,7 +744,7 @@ async fn of_two_imports_of_a_file_at_once_the_second_says_that_the_first_runs() 
 }
 
 #[tokio::test]
-async fn rows_that_the_board_may_have_forgotten_are_not_sent_again() {
+async fn rows_that_the_board_may_have_forgotten_are_not_resent() {
     let scene = Scene::with(1, Reply::TakeAndHang).await;
     scene.write("a.csv", rows(25));
     scene.crash(scene.one_by_one("a.csv")).await;
@@ -773,7 +774,7 @@ async fn rows_that_the_board_may_have_forgotten_are_not_sent_again() {
 }
 
 #[tokio::test]
-async fn the_time_of_rows_that_may_have_been_sent_survives_further_crashes() {
+async fn the_time_of_possibly_sent_rows_survives_further_crashes() {
     let scene = Scene::new(|index| {
         if index < 3 {
             Reply::TakeAndHang
@@ -800,7 +801,7 @@ async fn the_time_of_rows_that_may_have_been_sent_survives_further_crashes() {
 }
 
 #[tokio::test]
-async fn a_request_is_not_sent_again_once_the_board_may_have_forgotten_it() {
+async fn a_request_is_not_resent_once_the_board_may_have_forgotten_it() {
     let scene = Scene::new(|_| Reply::TakeAndLose).await;
     *scene.fake.idempotency.lock() = "0s";
     scene.write("a.csv", rows(5));
@@ -818,7 +819,7 @@ async fn a_request_is_not_sent_again_once_the_board_may_have_forgotten_it() {
 }
 
 #[tokio::test]
-async fn another_board_of_the_same_name_is_noticed() {
+async fn a_recreated_board_is_noticed() {
     let scene = Scene::with(1, Reply::TakeAndHang).await;
     scene.write("a.csv", rows(25));
     scene.crash(scene.one_by_one("a.csv")).await;
@@ -839,7 +840,7 @@ async fn another_board_of_the_same_name_is_noticed() {
 }
 
 #[tokio::test]
-async fn an_outage_ends_the_import_which_goes_on_later() {
+async fn an_outage_ends_the_import_which_resumes_later() {
     let mut scene = Scene::new(|index| match index {
         2..500 => Reply::Refuse(503, "store-unavailable"),
         _ => Reply::Take,
@@ -871,7 +872,7 @@ async fn an_outage_ends_the_import_which_goes_on_later() {
 }
 
 #[tokio::test]
-async fn an_interrupted_import_waits_for_its_requests_and_can_go_on_at_any_time() {
+async fn an_interrupted_import_waits_for_its_requests_and_can_resume_any_time() {
     let first = Arc::new(Notify::new());
     let arrived = Arc::clone(&first);
     let scene = Scene::new(move |_| {
@@ -907,7 +908,7 @@ async fn an_interrupted_import_waits_for_its_requests_and_can_go_on_at_any_time(
 }
 
 #[tokio::test]
-async fn what_is_refused_is_told_in_one_line_and_leaves_nothing() {
+async fn a_refused_import_gives_one_line_and_leaves_nothing() {
     for (status, name, expected) in [
         (401, "unauthenticated", "does not accept the API key (401)"),
         (
@@ -956,7 +957,7 @@ async fn a_board_that_vanishes_ends_the_import() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_from_the_start_is_told_before_anything_is_sent() {
+async fn errors_known_from_the_start_are_reported_before_anything_is_sent() {
     let mut scene = Scene::taking().await;
     scene.write("a.csv", rows(5));
     let other = BoardId::parse("other").unwrap();
@@ -1019,7 +1020,7 @@ async fn what_is_wrong_from_the_start_is_told_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_quotation_mark_left_open_does_not_take_the_whole_file_into_memory() {
+async fn an_unclosed_quote_does_not_load_the_whole_file() {
     let scene = Scene::taking().await;
     let mut csv = rows(12) + "\"open,1\n";
     csv += &"x,1\n".repeat(1 << 20);
@@ -1090,7 +1091,7 @@ async fn long_rows_are_not_sent_and_large_bodies_are_split() {
 }
 
 #[tokio::test]
-async fn the_same_file_gives_the_same_ids_and_another_one_others() {
+async fn ids_are_equal_for_equal_files_only() {
     let scene = Scene::taking().await;
     scene.write("a.csv", rows(5));
     scene.write("copy.csv", rows(5));
@@ -1108,7 +1109,7 @@ fn hours_ago(scene: &Scene, name: &str) {
 }
 
 #[tokio::test]
-async fn a_finished_import_is_not_repeated_once_its_ids_are_forgotten() {
+async fn a_finished_import_is_refused_once_its_ids_are_forgotten() {
     let scene = Scene::taking().await;
     scene.write("a.csv", rows(25));
     scene.import("a.csv").await;
@@ -1166,7 +1167,7 @@ async fn a_finished_import_is_not_repeated_once_its_ids_are_forgotten() {
 }
 
 #[tokio::test]
-async fn who_means_it_imports_a_file_again() {
+async fn a_file_can_be_imported_again_on_purpose() {
     let scene = Scene::taking().await;
     scene.write("a.csv", rows(25));
     scene.import("a.csv").await;
@@ -1196,7 +1197,7 @@ async fn a_repeated_import_ends_when_ids_begin_to_be_forgotten() {
 }
 
 #[tokio::test]
-async fn rejected_rows_can_be_mended_and_imported_alone() {
+async fn rejected_rows_can_be_fixed_and_imported_alone() {
     for (name, content, expected, mended) in [
         (
             "a.csv",
@@ -1240,7 +1241,7 @@ async fn rejected_rows_can_be_mended_and_imported_alone() {
 }
 
 #[tokio::test]
-async fn without_rejected_rows_there_is_no_file_of_them() {
+async fn without_rejected_rows_there_is_no_file() {
     let scene = Scene::with(0, Reply::Refuse(400, "malformed-json")).await;
     let rejects = scene.folder.path().join("rejects.csv");
     let args = |name| ImportArgs {
@@ -1274,7 +1275,7 @@ async fn without_rejected_rows_there_is_no_file_of_them() {
 }
 
 #[tokio::test]
-async fn no_rejected_row_is_lost_or_comes_twice_after_crashes() {
+async fn no_rejected_row_is_lost_or_repeated_after_crashes() {
     let scene = Scene::new(|index| {
         if [40, 100, 180].contains(&index) {
             Reply::TakeAndHang

@@ -30,7 +30,6 @@ const CLOSED_TIME_MAX: Duration = Duration::from_secs(8);
 /// How often they check whether that has ended.
 const CLOSED_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The boards in memory.
 #[derive(Debug, Default)]
 pub struct Boards {
     held: RwLock<Held>,
@@ -132,8 +131,10 @@ impl Engine {
 
     /// A board with the batchers of its shards: those that it has, if it is in memory.
     pub(crate) fn with_batchers(&self, board: Arc<Board>) -> Arc<LiveBoard> {
-        let known = self.boards.get(&board.id);
-        let known = known.filter(|live| live.board == board);
+        let known = self
+            .boards
+            .get(&board.id)
+            .filter(|live| live.board == board);
         known.unwrap_or_else(|| Arc::new(LiveBoard::new(board, &self.store)))
     }
 
@@ -282,10 +283,9 @@ impl Engine {
     /// everything in memory is dropped and read again.
     pub async fn refresh_boards(&self) -> Result<(), Error> {
         let mut known = self.boards.known.lock().await;
-        // First, so that what is read afterwards is no older.
+        // First, so that what is read afterwards is at least as new.
         let histories = self.store.histories().await;
-        let news = boards::news(&self.store, keys::OF_BOARDS, known.heard.sequence);
-        let news = news.await?;
+        let news = boards::news(&self.store, keys::OF_BOARDS, known.heard.sequence).await?;
         if known.heard.has_gone_back(histories, &news) {
             let dropped = self.boards.drop_all();
             for id in &dropped {
@@ -324,9 +324,11 @@ impl Engine {
 
     /// Reads changed boards, and tries those again that could not be read.
     async fn read_changed(&self, unread: &mut BTreeSet<BoardId>) -> Result<(), Error> {
-        let faulty = self.faults.boards(JobKind::Definition).into_iter();
-        let again =
-            faulty.filter(|id| self.faults.is_due(JobKind::Definition, &Subject::board(id)));
+        let again = self
+            .faults
+            .boards(JobKind::Definition)
+            .into_iter()
+            .filter(|id| self.faults.is_due(JobKind::Definition, &Subject::board(id)));
         let all: BTreeSet<BoardId> = unread.iter().cloned().chain(again).collect();
         let mut reads = stream::iter(all)
             .map(async |id| {

@@ -24,10 +24,8 @@ use crate::domain::time::Timestamp;
 use crate::redis::{Freshness, Store, StoreError};
 use crate::runtime::batcher::Batcher;
 
-/// A board in memory.
 #[derive(Debug)]
 pub struct LiveBoard {
-    /// The board.
     pub board: Arc<Board>,
     /// The routes of its latest events.
     routes: Mutex<Routes>,
@@ -50,7 +48,6 @@ pub struct LiveBoard {
 /// A shard of a board in memory.
 #[derive(Debug)]
 pub struct LiveShard {
-    /// The shard.
     pub shard: Shard,
     pub(crate) applier: Arc<Batcher<Applier>>,
     pub(crate) listing: Arc<Batcher<Listing>>,
@@ -117,16 +114,21 @@ impl LiveBoard {
     /// The shards that may have data of a member: in a league all others, which come first, and its own.
     pub(crate) fn shards_with(&self, member: &MemberId) -> (Vec<&Shard>, &Shard) {
         let home = self.board.shard_of(member);
-        let others = self.shards.iter().enumerate();
-        let others = others.filter(|(shard, _)| *shard != home && self.board.is_league());
-        let others = others.map(|(_, live)| &live.shard);
+        let others = self
+            .shards
+            .iter()
+            .enumerate()
+            .filter(|(shard, _)| *shard != home && self.board.is_league())
+            .map(|(_, live)| &live.shard);
         (others.collect(), &self.shards[home].shard)
     }
 
     /// The cohort of a league in the period that begins at this instant.
     pub(crate) fn cohort_at(&self, start: Timestamp, cohort: Cohort) -> Section {
-        let unit = self.board.league_unit();
-        let unit = unit.expect("invariant: a board with seats is a league");
+        let unit = self
+            .board
+            .league_unit()
+            .expect("invariant: a board with seats is a league");
         Section {
             period: self.board.calendar.containing(unit, start),
             cohort: Some(cohort),
@@ -141,7 +143,6 @@ impl LiveBoard {
         })
     }
 
-    /// The shard of a cohort.
     pub(crate) fn shard_of_cohort(&self, section: Section) -> &LiveShard {
         let [shard] = self.shards_of(section) else {
             panic!("invariant: a cohort lies in one shard");
@@ -154,7 +155,6 @@ impl LiveBoard {
         &self.shards_of(section)[self.index_of(section, member)]
     }
 
-    /// The shard of a member.
     pub(crate) fn shard_of(&self, member: &MemberId) -> &LiveShard {
         &self.shards[self.board.shard_of(member)]
     }

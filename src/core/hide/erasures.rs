@@ -22,7 +22,7 @@ use crate::runtime::join::try_join_all;
 /// Greater than the number of any hide.
 pub(crate) const ALL_HIDES: u64 = 1 << 53;
 
-/// Which hides are in all results of a board: up to which number, by the tags of the shards; all hides of a missing shard.
+/// The hides that all results of a board include: the last number, by the tags of the shards; of a missing shard, all hides.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Revised(BTreeMap<String, u64>);
 
@@ -32,7 +32,7 @@ impl Revised {
         Self(of_shards)
     }
 
-    /// Up to which number the hides of a shard are in all results; `None`: all of them.
+    /// The last hide of a shard that all results include; `None`: all of them.
     pub(crate) fn up_to(&self, tag: &str) -> Option<u64> {
         self.0.get(tag).copied()
     }
@@ -95,8 +95,10 @@ impl Engine {
         if !live.board.is_league() {
             return Ok(());
         }
-        let shards = live.shards.iter();
-        let read = shards.map(|live| erasures::last(&self.store, &live.shard, member));
+        let read = live
+            .shards
+            .iter()
+            .map(|live| erasures::last(&self.store, &live.shard, member));
         let found = try_join_all(read).await?;
         let number = |erasure: &Option<Erasure>| erasure.map_or(0, |erasure| erasure.number);
         let last = found.iter().copied().max_by_key(number).flatten();
@@ -177,8 +179,10 @@ impl Engine {
     async fn forget_some(&self, id: &BoardId) -> Result<Progress, Error> {
         self.step_with_board(id, async |live| {
             let mut progress = Progress::Done;
-            let of_shards = live.shards.iter();
-            let of_shards = of_shards.map(|live| erasures::erasing(&self.store, &live.shard));
+            let of_shards = live
+                .shards
+                .iter()
+                .map(|live| erasures::erasing(&self.store, &live.shard));
             for erasing in try_join_all(of_shards).await? {
                 if let Some(member) = erasing.first() {
                     self.spread_erasure(&live, member).await?;
@@ -208,8 +212,9 @@ impl Engine {
         keys: u32,
     ) -> Result<Progress, Error> {
         let (others, own) = live.shards_with(member);
-        let others = others.into_iter();
-        let forgotten = others.map(|shard| self.forget_in(live, shard, member, keys));
+        let forgotten = others
+            .into_iter()
+            .map(|shard| self.forget_in(live, shard, member, keys));
         let forgotten = try_join_all(forgotten).await?;
         if forgotten.contains(&Progress::More) {
             return Ok(Progress::More);
@@ -239,14 +244,14 @@ impl Engine {
                     }
                     let others = live.shards.iter().map(|live| &live.shard);
                     for other in others.filter(|other| other.tag() != own.tag()) {
-                        let added = erasures::add_places(
+                        erasures::add_places(
                             &self.store,
                             (own, other),
                             member,
                             &wanted,
                             &mut places,
-                        );
-                        added.await?;
+                        )
+                        .await?;
                     }
                 }
                 Forgotten::Some { .. } => return Ok(Progress::More),

@@ -29,9 +29,7 @@ const LIST_COST_US: usize = 60;
 /// The hidden lists of one shard.
 #[derive(Debug)]
 pub struct Listing {
-    /// Redis.
     pub store: Arc<Store>,
-    /// The shard.
     pub shard: Shard,
 }
 

@@ -54,8 +54,9 @@ impl Engine {
         hide: &Hide,
     ) -> Result<Hiding, Error> {
         let (told, others) = shards_told(board, member);
-        let counted = others.iter();
-        let counted = counted.map(|shard| hidden::list(&self.store, shard, None, 0));
+        let counted = others
+            .iter()
+            .map(|shard| hidden::list(&self.store, shard, None, 0));
         let counted = try_join_all(counted).await?;
         let elsewhere: u64 = counted.iter().map(|part| part.total).sum();
         let hidden_max = HIDDEN_MAX.saturating_sub(elsewhere);
@@ -136,10 +137,15 @@ impl Engine {
     ) -> Result<Part<(MemberId, Hide), MemberId>, Error> {
         let count = count.min(HIDES_READ_MAX - 1);
         self.with_board(id, async |live| {
-            let shards = live.shards.iter();
-            let parts = shards.map(|live| hidden::list(&self.store, &live.shard, after, count + 1));
-            let parts = try_join_all(parts).await?.into_iter();
-            let mut members: Vec<_> = parts.flat_map(|part| part.members).collect();
+            let parts = live
+                .shards
+                .iter()
+                .map(|live| hidden::list(&self.store, &live.shard, after, count + 1));
+            let mut members: Vec<_> = try_join_all(parts)
+                .await?
+                .into_iter()
+                .flat_map(|part| part.members)
+                .collect();
             members.sort_by(|(one, _), (other, _)| one.cmp(other));
             // In a league all shards list the same members.
             members.dedup_by(|(one, _), (other, _)| one == other);
@@ -159,11 +165,15 @@ impl Engine {
             for member in members {
                 of_shard[live.board.shard_of(member)].push(member.clone());
             }
-            let asked = live.shards.iter().zip(&of_shard);
-            let asked = asked.flat_map(|(shard, members)| {
-                let calls = members.chunks(HIDES_READ_MAX);
-                calls.map(|members| hidden::among(&self.store, &shard.shard, members))
-            });
+            let asked = live
+                .shards
+                .iter()
+                .zip(&of_shard)
+                .flat_map(|(shard, members)| {
+                    members
+                        .chunks(HIDES_READ_MAX)
+                        .map(|members| hidden::among(&self.store, &shard.shard, members))
+                });
             let parts = try_join_all(asked).await?;
             Ok(parts.into_iter().flat_map(|part| part.members).collect())
         })
@@ -180,8 +190,9 @@ impl Engine {
             for LiveShard { shard, .. } in &live.shards {
                 let mut after = None;
                 loop {
-                    let part = hidden::list(&self.store, shard, after.as_ref(), HIDES_READ_MAX);
-                    let members = part.await?.members;
+                    let members = hidden::list(&self.store, shard, after.as_ref(), HIDES_READ_MAX)
+                        .await?
+                        .members;
                     let is_last = members.len() < HIDES_READ_MAX;
                     after = members.last().map(|(member, _)| member.clone());
                     let found = members.into_iter().find(|(_, own)| own.id == *hide);

@@ -1,4 +1,4 @@
-//! The items at which background work fails. The fault of one board holds up no other.
+//! The items at which background work fails. A fault of one board does not hold up the others.
 //!
 //! A fault is logged when it occurs. While it lasts, a metric counts it and `GET /readyz` names it. The runner tries the
 //! item again after a pause that doubles each time.
@@ -26,11 +26,9 @@ const FAULTS_MAX: usize = 10_000;
 /// What a job failed at.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// The job.
     pub job: JobKind,
     /// The board; `*` if it is work for all boards.
     pub name: String,
-    /// Why.
     pub error: String,
     /// When it first occurred.
     pub since: Timestamp,
@@ -46,7 +44,6 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A board as a whole.
     pub fn board(board: &BoardId) -> Self {
         Self::part(board, String::new())
     }
@@ -59,7 +56,6 @@ impl Subject {
         }
     }
 
-    /// Work for all boards.
     pub fn all_boards() -> Self {
         Self::log("")
     }
@@ -73,7 +69,6 @@ impl Subject {
     }
 }
 
-/// The faults of this instance.
 #[derive(Debug, Default)]
 pub struct Faults {
     all: Mutex<BTreeMap<(JobKind, Subject), Fault>>,
@@ -87,7 +82,7 @@ impl Faults {
         fault.is_none_or(|fault| fault.retry_at <= Instant::now())
     }
 
-    /// Records how a job went. An error that is no fault says nothing about the subject.
+    /// Records how a job went. An error that is not a fault says nothing about the subject.
     pub(crate) fn record(
         &self,
         job: JobKind,
@@ -138,8 +133,8 @@ impl Faults {
     /// The boards at which a job has failed.
     pub(crate) fn boards(&self, job: JobKind) -> Vec<BoardId> {
         let all = self.all.lock();
-        let boards = all.keys().filter(|(other, _)| *other == job);
-        boards
+        all.keys()
+            .filter(|(other, _)| *other == job)
             .flat_map(|(_, subject)| BoardId::parse(&subject.name))
             .collect()
     }
@@ -193,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_failed_is_tried_again_later_and_other_things_at_once() {
+    fn a_failed_item_is_retried_later_and_others_run_at_once() {
         let faults = Faults::default();
         let bad = || Err(StoreError::Unexpected("WRONGTYPE".into()));
         assert!(is_due(&faults, "a"));
@@ -218,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_away_is_no_fault_of_a_board() {
+    fn an_absent_server_is_not_the_fault_of_a_board() {
         let faults = Faults::default();
         record(&faults, "a", Err(StoreError::Unavailable("away".into())));
         assert_eq!(faults.list(5).1, 0);

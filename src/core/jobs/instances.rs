@@ -16,7 +16,7 @@ const WITHDRAWAL_MAX: Duration = Duration::from_secs(1);
 /// Where Linux has the name of the machine.
 const HOST_FILE: &str = "/proc/sys/kernel/hostname";
 
-/// What this instance announces of itself, apart from what changes.
+/// What this instance announces about itself, except for what changes.
 #[derive(Debug, Default)]
 pub struct Presence {
     /// What it does.
@@ -37,8 +37,9 @@ impl Presence {
             return Ok(told);
         }
         let id = random::hexadecimal::<ID_BYTES>("")?;
-        let host = std::fs::read_to_string(HOST_FILE).ok();
-        let host = host.map(|host| host.trim().to_owned());
+        let host = std::fs::read_to_string(HOST_FILE)
+            .ok()
+            .map(|host| host.trim().to_owned());
         let instance = Instance {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             host: host.filter(|host| !host.is_empty()),

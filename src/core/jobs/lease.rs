@@ -81,8 +81,10 @@ impl Lease {
 
     /// Gives the lease back; an empty position means that the work is finished.
     pub async fn give_back(self, position: &str) -> Result<(), StoreError> {
-        let given = self.store.lease(&self.leased, &self.holder, 0, position);
-        given.await.map(drop)
+        self.store
+            .lease(&self.leased, &self.holder, 0, position)
+            .await
+            .map(drop)
     }
 }
 

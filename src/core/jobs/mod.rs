@@ -6,7 +6,7 @@
 //!   is due, so a long item does not hold up a short one, even one that comes later. For queues it asks every 100 ms, also
 //!   while steps run (`LOOK_INTERVAL`).
 //! - The result of each item is recorded separately (`faults.rs`). An item that fails is retried after growing pauses, and
-//!   `/readyz` and a metric show it. A server that does not answer is no fault of the item: the other items take their
+//!   `/readyz` and a metric show it. A server that does not answer is not the item's fault: the other items take their
 //!   turns, and then the run ends with that error. Nor is it one that another instance works on the item.
 //! - Either any number of instances may take a step at once, or the item has a lease (`lease.rs`, `scripts/redis/lease.lua`). The
 //!   lease says how far the last holder came, so any instance can go on from there; its number grows with each holder, so
@@ -196,7 +196,6 @@ jobs! {
 }
 
 impl JobKind {
-    /// Its name.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
@@ -207,8 +206,9 @@ impl JobKind {
     }
 
     fn of(doer: Doer) -> impl Iterator<Item = Self> {
-        let all = Self::ALL.iter();
-        all.filter_map(move |(kind, _, own, _)| (*own == doer).then_some(*kind))
+        Self::ALL
+            .iter()
+            .filter_map(move |(kind, _, own, _)| (*own == doer).then_some(*kind))
     }
 
     /// The jobs that every instance does.
@@ -237,7 +237,7 @@ impl Engine {
                         in_hand.extend(due.iter().map(|item| job.subject(item)));
                         waiting.extend(due);
                     }
-                    // Steps under way are finished.
+                    // Steps in flight are finished.
                     Err(error) => failed = Some(error),
                 }
                 (turns, is_more) = (waiting.len() + running.len(), false);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn items_take_turns_with_those_that_come_later_and_one_that_fails_holds_up_no_other() {
+    async fn items_take_turns_and_a_failing_one_holds_up_no_other() {
         let address = Address::parse("redis://127.0.0.1:1");
         let store = Store::connect(&address, TimeoutFactor::default()).unwrap();
         let clock = Clock::set_to(Timestamp::from_ms_clamped(0));
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_step_that_takes_long_and_a_look_that_fails_do_not_end_each_other() {
+    async fn a_long_step_and_a_failed_look_do_not_end_each_other() {
         let address = Address::parse("redis://127.0.0.1:1");
         let store = Store::connect(&address, TimeoutFactor::default()).unwrap();
         let clock = Clock::set_to(Timestamp::from_ms_clamped(0));

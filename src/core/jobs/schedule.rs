@@ -43,7 +43,6 @@ impl<K: Clone + Hash + Ord> Schedule<K> {
         }
     }
 
-    /// Forgets an item.
     pub fn remove(&self, item: &K) {
         let mut items = self.items.lock();
         if let Some(at_ms) = items.due_ms.remove(item) {
@@ -54,8 +53,10 @@ impl<K: Clone + Hash + Ord> Schedule<K> {
     /// The items that are due, longest due first.
     pub fn due(&self, now: Timestamp) -> Vec<K> {
         let items = self.items.lock();
-        let due = items.by_time.iter();
-        due.take_while(|(at_ms, _)| *at_ms <= now.ms())
+        items
+            .by_time
+            .iter()
+            .take_while(|(at_ms, _)| *at_ms <= now.ms())
             .map(|(_, item)| item.clone())
             .collect()
     }
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_are_due_at_the_last_time_that_was_set_for_them() {
+    fn items_are_due_at_the_last_time_set_for_them() {
         let schedule = Schedule::default();
         let due = |ms| schedule.due(Timestamp::from_ms_clamped(ms));
         schedule.set(&"a", 20);

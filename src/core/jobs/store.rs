@@ -16,14 +16,15 @@ pub async fn write(store: &Store, id: &str, instance: &Instance) -> Result<(), S
 /// All registered instances, by their ids. Those that this release can't read are left out.
 pub async fn all(store: &Store) -> Result<BTreeMap<String, Instance>, StoreError> {
     let told: BTreeMap<String, String> = store.command("HGETALL", [keys::INSTANCES]).await?;
-    let read = told.into_iter().filter_map(|(id, json)| {
-        let instance = read_json("an instance", &json).ok()?;
-        Some((id, instance))
-    });
-    Ok(read.collect())
+    Ok(told
+        .into_iter()
+        .filter_map(|(id, json)| {
+            let instance = read_json("an instance", &json).ok()?;
+            Some((id, instance))
+        })
+        .collect())
 }
 
-/// Forgets an instance.
 pub async fn forget(store: &Store, id: &str) -> Result<(), StoreError> {
     store.command("HDEL", [keys::INSTANCES, id]).await
 }

@@ -23,7 +23,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// A quick look at a board. It costs one small call per shard.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// The board.
     pub live: Arc<LiveBoard>,
     /// Everything that was acknowledged before this was seen.
     pub begun: Instant,
@@ -82,10 +81,12 @@ pub async fn at(engine: &Engine, board: &BoardId) -> Result<Look, Error> {
     engine
         .with_board(board, async |live| {
             let begun = Instant::now();
-            let shards = live.shards.iter();
-            let seen = shards.map(|shard| shard.changed(Freshness::Current));
-            let seen = try_join_all(seen).await?.into_iter();
-            let (changes, barriers): (Vec<_>, Vec<_>) = seen.unzip();
+            let seen = live
+                .shards
+                .iter()
+                .map(|shard| shard.changed(Freshness::Current));
+            let (changes, barriers): (Vec<_>, Vec<_>) =
+                try_join_all(seen).await?.into_iter().unzip();
             let barrier = barriers.into_iter().min().flatten();
             Ok(Look {
                 live,

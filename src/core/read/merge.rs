@@ -65,7 +65,6 @@ struct Found {
 pub(crate) enum Start<'a> {
     /// After this many entries.
     Behind(u64),
-    /// At a mark.
     At(&'a SortKey),
 }
 
@@ -82,7 +81,6 @@ struct Gathered {
 type Sample = (SortKey, usize, u64);
 
 impl<'a> Merged<'a> {
-    /// A standing of this board.
     pub(crate) fn new(reader: &'a Reader<'a>, standing: Standing) -> Self {
         let live = reader.live;
         Self {
@@ -122,7 +120,6 @@ impl<'a> Merged<'a> {
         })
     }
 
-    /// The positions of a selection.
     async fn find_selection(&self, selection: Selection) -> Result<Found, Error> {
         let everything = |offset| Found {
             offset,
@@ -205,7 +202,7 @@ impl<'a> Merged<'a> {
             let found = self.unlisted(total, own, around).await?;
             return Ok(Some(Arc::new(Neighbourhood { previous, ..found })));
         }
-        // What is before the mark, and from it on, without what is beyond the neighbours.
+        // The entries before the mark and from it on, without those further away than the neighbours.
         let mut ahead: Vec<&Line> = Vec::new();
         let mut behind: Vec<&Line> = Vec::new();
         for slice in &slices {
@@ -237,7 +234,6 @@ impl<'a> Merged<'a> {
         })))
     }
 
-    /// Some members.
     pub(crate) async fn subset(&self, members: &[MemberId]) -> Result<Subset, Error> {
         let mut indexes = vec![Vec::new(); self.shards.len()];
         for (index, member) in members.iter().enumerate() {
@@ -271,7 +267,6 @@ impl<'a> Merged<'a> {
         Ok(Subset { total, entries })
     }
 
-    /// A member's own entry.
     async fn own(&self, member: &MemberId) -> Result<Option<Entry>, Error> {
         let found = self.subset(std::slice::from_ref(member)).await?;
         let entry = found.entries.into_iter().flatten().next();
@@ -356,8 +351,7 @@ impl<'a> Merged<'a> {
                 lines.sort_unstable();
                 let skip = usize::try_from(skip).unwrap_or(usize::MAX);
                 let count = usize::try_from(count).unwrap_or(usize::MAX);
-                let lines = lines.into_iter().skip(skip).take(count);
-                let lines = lines.cloned().collect();
+                let lines = lines.into_iter().skip(skip).take(count).cloned().collect();
                 return Ok(Gathered { total, from, lines });
             }
             let short: Vec<usize> = (0..shards)
@@ -413,7 +407,7 @@ impl<'a> Merged<'a> {
         Ok(begin)
     }
 
-    /// The entries of these lines, the first of which is at the position `from`.
+    /// The entries of these lines; the first one is at the position `from`.
     async fn ranked(
         &self,
         from: u64,
@@ -453,9 +447,11 @@ impl<'a> Merged<'a> {
             Ranking::Ordinal | Ranking::Dense => positions.clone(),
         };
         let is_listed = |position: u64| self.keep_top.is_none_or(|keep_top| position < keep_top);
-        let both = positions.into_iter().zip(ranks);
-        let ranks = both.map(|(position, rank)| is_listed(position).then_some(rank + 1));
-        Ok(ranks.collect())
+        Ok(positions
+            .into_iter()
+            .zip(ranks)
+            .map(|(position, rank)| is_listed(position).then_some(rank + 1))
+            .collect())
     }
 
     /// How many entries are before each mark.
@@ -497,8 +493,11 @@ impl<'a> Merged<'a> {
         &self,
         queries: impl Iterator<Item = Query>,
     ) -> Result<Vec<T>, Error> {
-        let shards = self.shards.iter().zip(queries);
-        let asked = shards.map(|(shard, query)| self.ask(shard, query));
+        let asked = self
+            .shards
+            .iter()
+            .zip(queries)
+            .map(|(shard, query)| self.ask(shard, query));
         join_all(asked).await.into_iter().collect()
     }
 
@@ -534,8 +533,11 @@ fn narrow(parts: &mut [Part], spreads: &[Spread], offset: u64) -> Option<SortKey
         next[shard].pop();
         ahead[shard] = position;
         let at_most = |other: usize| {
-            let next = next[other].last().copied();
-            next.filter(|_| other != shard).unwrap_or(position)
+            next[other]
+                .last()
+                .copied()
+                .filter(|_| other != shard)
+                .unwrap_or(position)
         };
         let highest: u64 = (0..parts.len()).map(at_most).sum();
         let lowest: u64 = ahead.iter().sum();

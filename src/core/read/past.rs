@@ -33,20 +33,17 @@ const WAITING_IN_ALL_MAX: usize = 512;
 /// From this many clients on, those whose allowance is whole are forgotten.
 const ASKERS_KNOWN: usize = 1_024;
 
-/// The client that asks.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Asker {
     /// An API key of the configuration, by half of its digest.
     Configured(u128),
     /// A stored API key.
     Key(KeyName),
-    /// A player.
     Player(MemberId),
     /// An address; `None` if it is not known.
     Address(Option<Network>),
 }
 
-/// The line of an instance.
 #[derive(Debug)]
 pub(crate) struct Line {
     places: Arc<Semaphore>,
@@ -243,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_asker_has_one_turn_at_a_time_and_others_come_in_between() {
+    async fn a_client_has_one_turn_at_a_time_between_others() {
         let line = Arc::new(Line::default());
         let (one, other) = (asker("one"), asker("other"));
         let first = line.turn(&one, &clock(), LONG).await.unwrap();
@@ -270,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_waits_for_its_turn_and_its_standings_in_one_time() {
+    async fn waiting_for_the_turn_and_for_the_standings_share_one_limit() {
         const WAITED: Duration = Duration::from_millis(20);
         let (line, clock, one) = (Line::default(), clock(), asker("one"));
         let held = line.turn(&one, &clock, LONG).await.unwrap();
@@ -309,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_has_used_up_the_allowance_waits_and_nobody_else_does() {
+    async fn a_client_without_allowance_waits_and_no_other() {
         let (line, clock) = (Line::default(), clock());
         let (one, other) = (asker("one"), asker("other"));
         let turn = line.turn(&one, &clock, LONG).await.unwrap();

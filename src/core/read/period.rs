@@ -14,12 +14,9 @@ use crate::domain::window::Window;
 /// How a request names a period of a window.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Choice {
-    /// The running one.
     #[default]
     Current,
-    /// The one before it.
     Previous,
-    /// The one with this key.
     Key(String),
     /// The one that contains this instant.
     At(Timestamp),
@@ -35,7 +32,6 @@ pub enum CohortChoice {
     Named(String),
     /// By a member that has its seat there. On a board without cohorts this means the whole standing.
     Of(MemberId),
-    /// All of them.
     All,
 }
 
@@ -48,11 +44,8 @@ impl From<Option<String>> for CohortChoice {
 /// The standing that a request names.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The window.
     pub window: Window,
-    /// The standing.
     pub standing: Standing,
-    /// Its period's key.
     pub key: String,
     /// In a league, the name of its cohort, as users see it.
     pub cohort: Option<String>,
@@ -107,7 +100,6 @@ impl Target {
         }
     }
 
-    /// Its name for people.
     pub(crate) fn name(&self) -> StandingName {
         StandingName {
             window: self.window.to_string().into(),
@@ -191,7 +183,6 @@ impl Target {
     }
 }
 
-/// The window of a board that has this name.
 pub(crate) fn find_window(board: &Board, name: &str) -> Result<Window, Error> {
     let windows = &board.definition.windows;
     let parsed = name.parse().ok();

@@ -34,18 +34,14 @@ pub enum Size {
     Large,
 }
 
-/// The reads of one shard.
 #[derive(Debug)]
 pub struct Reading {
-    /// Redis.
     pub store: Arc<Store>,
-    /// The shard.
     pub shard: Shard,
     /// How fresh the answers must be.
     pub freshness: Freshness,
 }
 
-/// The answer to one query.
 type Read = Dated<ShardAnswer>;
 
 /// The distinct queries of a call, which of them each job asks, and what they cost.
@@ -130,7 +126,6 @@ struct Calls {
 #[derive(Clone, Debug)]
 struct Called {
     index: u16,
-    /// Its change counter.
     changed: Changed,
     /// The standings that had entries there.
     with_entries: Vec<Standing>,
@@ -146,20 +141,25 @@ impl Calls {
         };
         self.as_of = self.as_of.into_iter().chain(as_of).min();
         let index = shard.shard_id.index;
-        let place = self.shards.binary_search_by_key(&index, |one| one.index);
-        let place = place.unwrap_or_else(|place| {
-            let called = Called {
-                index,
-                changed: seen.changed,
-                with_entries: Vec::new(),
-            };
-            self.shards.insert(place, called);
-            place
-        });
+        let place = self
+            .shards
+            .binary_search_by_key(&index, |one| one.index)
+            .unwrap_or_else(|place| {
+                let called = Called {
+                    index,
+                    changed: seen.changed,
+                    with_entries: Vec::new(),
+                };
+                self.shards.insert(place, called);
+                place
+            });
         let called = &mut self.shards[place];
         self.is_torn |= called.changed != seen.changed;
-        let standings = query.standings().into_iter().zip(seen.has_entries);
-        let with_entries = standings.filter_map(|(standing, has)| standing.filter(|_| has));
+        let with_entries = query
+            .standings()
+            .into_iter()
+            .zip(seen.has_entries)
+            .filter_map(|(standing, has)| standing.filter(|_| has));
         for standing in with_entries {
             if !called.with_entries.contains(&standing) {
                 called.with_entries.push(standing);
@@ -167,7 +167,6 @@ impl Calls {
         }
     }
 
-    /// Whether there was a call.
     fn is_any(&self) -> bool {
         !self.shards.is_empty()
     }
@@ -275,8 +274,10 @@ impl<'a> Reader<'a> {
             Visibility::Visible => {
                 let freshness = *self.freshness.lock();
                 let reading = shard.reading(freshness, self.size);
-                let answer = reading.submit(Arc::clone(&query)).await;
-                let answer = answer.ok_or_else(fault)??;
+                let answer = reading
+                    .submit(Arc::clone(&query))
+                    .await
+                    .ok_or_else(fault)??;
                 // The hidden list that the query needs may be outdated.
                 if matches!(answer.value.answer, Answer::Unlisted(_)) {
                     self.without_hidden(shard, &query, answer).boxed().await?
@@ -366,8 +367,8 @@ impl<'a> Reader<'a> {
         visibility: Visibility,
     ) -> Result<Read, Error> {
         let (store, queries) = (&self.engine.store, &[query]);
-        let read = standings::read(store, &shard.shard, queries, visibility, Freshness::Current);
-        let Dated { mut value, as_of } = read.await?;
+        let Dated { mut value, as_of } =
+            standings::read(store, &shard.shard, queries, visibility, Freshness::Current).await?;
         let fault = || StoreError::Unexpected("there is no result for a read".into());
         let value = value.pop().ok_or_else(fault)?;
         Ok(Dated { value, as_of })

@@ -87,7 +87,7 @@ pub(crate) struct Completing {
     schedule: Schedule<BoardId>,
 }
 
-/// Up to which newest period each series of each shard was found complete: where the period begins, in milliseconds.
+/// The newest period that was found complete, of each series of each shard: its start, in milliseconds.
 type FoundComplete = HashMap<(ShardId, Series), i64>;
 
 impl Completing {
@@ -98,7 +98,7 @@ impl Completing {
         self.schedule.plan(id, derives);
     }
 
-    /// The lock of whoever completes a standing.
+    /// The lock of the request that completes a standing.
     fn running(&self, key: StandingKey) -> Arc<tokio::sync::Mutex<()>> {
         let mut running = self.running.lock();
         // A request may be dropped at any time, so nobody removes its own.
@@ -283,8 +283,9 @@ impl Job for Rollover {
                 let next_ms = live
                     .board
                     .derived()
-                    .map(|one| changes_at_ms(&live.board, &one, now));
-                let next_ms = next_ms.min().unwrap_or(i64::MAX);
+                    .map(|one| changes_at_ms(&live.board, &one, now))
+                    .min()
+                    .unwrap_or(i64::MAX);
                 engine.completing.schedule.set(&id, next_ms);
             }
             due.extend(pending);

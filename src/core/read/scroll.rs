@@ -62,18 +62,19 @@ impl Scroll {
 
     /// The next `count` entries, or fewer at the end.
     pub(crate) async fn next(&mut self, engine: &Engine, count: u64) -> Result<Vec<Entry>, Error> {
-        let read = engine.with_board(&self.board, async |live| {
-            if live.board.generation != self.generation {
-                return Err(Error::BoardNotFound(self.board.clone()));
-            }
-            let reader = Reader::new(engine, &live, Freshness::Current).of_size(Size::Large);
-            let behind = Start::Behind(self.place.entries);
-            let start = self.mark.as_ref().map_or(behind, Start::At);
-            let list = Merged::new(&reader, self.standing);
-            let lines = list.lines(start, count).boxed().await?;
-            Ok((Arc::clone(&live.board), lines))
-        });
-        let (board, lines) = read.await?;
+        let (board, lines) = engine
+            .with_board(&self.board, async |live| {
+                if live.board.generation != self.generation {
+                    return Err(Error::BoardNotFound(self.board.clone()));
+                }
+                let reader = Reader::new(engine, &live, Freshness::Current).of_size(Size::Large);
+                let behind = Start::Behind(self.place.entries);
+                let start = self.mark.as_ref().map_or(behind, Start::At);
+                let list = Merged::new(&reader, self.standing);
+                let lines = list.lines(start, count).boxed().await?;
+                Ok((Arc::clone(&live.board), lines))
+            })
+            .await?;
         self.take(&board, &lines)
     }
 
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_count_as_the_ranking_says_also_from_part_to_part() {
+    fn ranks_follow_the_ranking_across_parts() {
         let ranks = |ranking| {
             let mut place = Place::default();
             [5, 7, 7, 7, 9, 9, 10].map(|score| place.advance(ranking, score))

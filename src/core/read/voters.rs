@@ -26,8 +26,7 @@ impl Engine {
             .zip(&indexes)
             .map(async |(shard, indexes)| {
                 let members = indexes.iter().map(|index| members[*index]);
-                let counts = voters::count_of_members(&self.store, &shard.shard, periods, members);
-                counts.await
+                voters::count_of_members(&self.store, &shard.shard, periods, members).await
             });
         let mut counts = vec![0; members.len()];
         for (indexes, of_shard) in indexes.iter().zip(try_join_all(asked).await?) {
@@ -48,8 +47,7 @@ impl Engine {
         if let [whole] = *shards {
             return Ok(voters::count(&self.store, whole, periods).await?);
         }
-        let counted = voters::count_of_shards(&self.store, &shards, periods);
-        Ok(counted.await?)
+        Ok(voters::count_of_shards(&self.store, &shards, periods).await?)
     }
 }
 

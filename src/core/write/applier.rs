@@ -30,9 +30,7 @@ pub(crate) type Reply<T> = Result<T, StoreError>;
 /// Applies events of one shard.
 #[derive(Debug)]
 pub struct Applier {
-    /// Redis.
     pub store: Arc<Store>,
-    /// The shard.
     pub shard: Shard,
     /// Whether more events are put into the shard's queue than one call takes.
     pub is_flooded: Arc<AtomicBool>,
@@ -146,8 +144,7 @@ pub(crate) fn share_out<T: Clone>(reply: Reply<Vec<T>>, lengths: &[usize]) -> Ve
         Ok(answers) => {
             let mut answers = answers.into_iter();
             let of_job = |length: &usize| answers.by_ref().take(*length).collect();
-            let by_job = lengths.iter().map(of_job);
-            by_job.map(Ok).collect()
+            lengths.iter().map(of_job).map(Ok).collect()
         }
         Err(error) => vec![Err(error); lengths.len()],
     }
@@ -159,8 +156,7 @@ pub(crate) fn one_each<T: Clone>(reply: Option<Reply<Vec<T>>>, count: usize) -> 
     match reply.ok_or_else(fault).flatten() {
         Ok(answers) => {
             assert_eq!(answers.len(), count, "each event has an answer");
-            let answers = answers.into_iter();
-            answers.map(Ok).collect()
+            answers.into_iter().map(Ok).collect()
         }
         Err(error) => vec![Err(error); count],
     }

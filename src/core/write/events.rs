@@ -24,7 +24,6 @@ const SCORE_SHOWN_MAX: usize = 64;
 /// An event as it came in. Its score is not parsed yet, since that needs the board's decimals.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Incoming {
-    /// The board.
     pub board: BoardId,
     /// Recognises a retry.
     pub id: Option<EventId>,
@@ -74,8 +73,7 @@ impl Incoming {
             );
             return Err(Problem::invalid_field("/data", detail).into());
         }
-        let score = Score::parse(&self.score, board.definition.decimals);
-        let score = score.map_err(|error| {
+        let score = Score::parse(&self.score, board.definition.decimals).map_err(|error| {
             let shown: String = self.score.chars().take(SCORE_SHOWN_MAX).collect();
             Problem::score(&shown, &error)
         })?;
@@ -102,7 +100,6 @@ pub struct Report {
 /// An event that was applied.
 #[derive(Clone, Debug)]
 pub struct Submitted {
-    /// The board.
     pub live: Arc<LiveBoard>,
     /// What it did, now or the first time.
     pub outcome: Outcome,
@@ -141,7 +138,6 @@ impl Submitted {
 /// What remains of a quota after an event.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RemainingQuota {
-    /// The quota's name.
     pub name: String,
     /// How much it allows, in events or points.
     pub max: u64,
@@ -162,17 +158,21 @@ impl RemainingQuota {
         at: Timestamp,
         now: Timestamp,
     ) -> Vec<Self> {
-        let quotas = board.definition.quotas.iter().zip(remaining);
-        let quotas = quotas.map(|(quota, remaining)| {
-            let point = 10_u64.pow(u32::from(quota.decimals(board).digits()));
-            Self {
-                name: quota.name.clone(),
-                max: quota.max,
-                window_s: quota.window_s(board, at),
-                remaining: (*remaining).max(0).unsigned_abs() / point,
-                wait_s: quota.frees_at(board, at).map(|at| at.seconds_after(now)),
-            }
-        });
-        quotas.collect()
+        board
+            .definition
+            .quotas
+            .iter()
+            .zip(remaining)
+            .map(|(quota, remaining)| {
+                let point = 10_u64.pow(u32::from(quota.decimals(board).digits()));
+                Self {
+                    name: quota.name.clone(),
+                    max: quota.max,
+                    window_s: quota.window_s(board, at),
+                    remaining: (*remaining).max(0).unsigned_abs() / point,
+                    wait_s: quota.frees_at(board, at).map(|at| at.seconds_after(now)),
+                }
+            })
+            .collect()
     }
 }

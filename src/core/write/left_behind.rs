@@ -33,7 +33,6 @@ impl Homes {
     }
 }
 
-/// The job.
 #[derive(Clone, Copy, Debug)]
 pub struct LeftBehind {
     /// The age from which a reservation counts as left behind.

@@ -35,14 +35,17 @@ impl FormerShards {
         }
     }
 
-    /// All former shards of a board.
     pub(crate) fn of(board: &Arc<Board>) -> Vec<Self> {
-        let former = board.placement.former.iter().map(|former| Self {
-            sharding: former.sharding,
-            shards: board.shards_of(former.sharding),
-            ids_until_ms: former.ids_until_ms,
-        });
-        former.collect()
+        board
+            .placement
+            .former
+            .iter()
+            .map(|former| Self {
+                sharding: former.sharding,
+                shards: board.shards_of(former.sharding),
+                ids_until_ms: former.ids_until_ms,
+            })
+            .collect()
     }
 }
 
@@ -69,8 +72,10 @@ impl Engine {
                 indexes.push(index);
                 ids.push(*id);
             }
-            let asked = of_shards.iter().zip(&former.shards);
-            let asked = asked.map(|((_, ids), shard)| events::remembers(&self.store, shard, ids));
+            let asked = of_shards
+                .iter()
+                .zip(&former.shards)
+                .map(|((_, ids), shard)| events::remembers(&self.store, shard, ids));
             let answers = try_join_all(asked).await?;
             for ((indexes, _), known) in of_shards.iter().zip(answers) {
                 for (index, is_known) in indexes.iter().zip(known) {
@@ -193,22 +198,25 @@ impl Engine {
     ) -> Vec<(usize, Result<Option<Recalled>, StoreError>)> {
         let mut of_shards = vec![Vec::new(); shards.len()];
         for (index, submission) in submissions.iter().enumerate() {
-            let plan = submission.planned().map(|ready| &ready.plan);
-            let plan = plan.filter(|plan| plan.event.id.is_some());
+            let plan = submission
+                .planned()
+                .map(|ready| &ready.plan)
+                .filter(|plan| plan.event.id.is_some());
             let places = plan.map_or_else(Vec::new, |_| places(submission));
             for (plan, shard) in plan.into_iter().cycle().zip(places) {
                 of_shards[shard].push((index, plan));
             }
         }
-        let calls = of_shards.iter().zip(shards);
-        let calls = calls.flat_map(|(events, shard)| {
-            let parts = events.chunks(CALL_EVENTS_MAX);
-            parts.map(async |events| {
+        let calls = of_shards.iter().zip(shards).flat_map(|(events, shard)| {
+            events.chunks(CALL_EVENTS_MAX).map(async |events| {
                 let plans = events.iter().map(|(_, plan)| *plan).collect();
                 let known = events::recall(&self.store, shard, plans).await;
                 let known = one_each(Some(known), events.len());
-                let indexes = events.iter().map(|(index, _)| *index);
-                indexes.zip(known).collect::<Vec<_>>()
+                events
+                    .iter()
+                    .map(|(index, _)| *index)
+                    .zip(known)
+                    .collect::<Vec<_>>()
             })
         });
         join_all(calls).await.concat()

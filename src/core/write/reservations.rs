@@ -42,9 +42,7 @@ const SETTLED_COST_US: usize = 5;
 /// Makes reservations in one shard.
 #[derive(Debug)]
 pub struct Reserver {
-    /// Redis.
     pub store: Arc<Store>,
-    /// The shard.
     pub home: Shard,
 }
 
@@ -74,8 +72,11 @@ impl Work for Reserver {
         requests: Vec<Request>,
         _: usize,
     ) -> impl Future<Output = Vec<Self::Answer>> + Send {
-        let now = requests.iter().map(|request| request.planned_at).max();
-        let now = now.unwrap_or(Timestamp::from_ms_clamped(0));
+        let now = requests
+            .iter()
+            .map(|request| request.planned_at)
+            .max()
+            .unwrap_or(Timestamp::from_ms_clamped(0));
         let requests: Vec<_> = requests.into_iter().map(|request| request.wanted).collect();
         let lengths: Vec<usize> = requests.iter().map(Vec::len).collect();
         let reply = reservations::reserve(&self.store, &self.home, &requests, now);
@@ -86,16 +87,13 @@ impl Work for Reserver {
 /// Settles reservations of one shard.
 #[derive(Debug)]
 pub struct Settler {
-    /// Redis.
     pub store: Arc<Store>,
-    /// The shard.
     pub home: Shard,
 }
 
 /// A shard in memory that counts quotas.
 #[derive(Debug)]
 pub struct LiveHome {
-    /// The shard.
     pub home: Shard,
     reserver: Arc<Batcher<Reserver>>,
     settler: Arc<Batcher<Settler>>,
@@ -107,18 +105,21 @@ impl LiveHome {
         if !board.reserves() {
             return Vec::new();
         }
-        let homes = board.homes().into_iter().map(|home| Self {
-            reserver: Batcher::new(Reserver {
-                store: Arc::clone(store),
-                home: home.clone(),
-            }),
-            settler: Batcher::new(Settler {
-                store: Arc::clone(store),
-                home: home.clone(),
-            }),
-            home,
-        });
-        homes.collect()
+        board
+            .homes()
+            .into_iter()
+            .map(|home| Self {
+                reserver: Batcher::new(Reserver {
+                    store: Arc::clone(store),
+                    home: home.clone(),
+                }),
+                settler: Batcher::new(Settler {
+                    store: Arc::clone(store),
+                    home: home.clone(),
+                }),
+                home,
+            })
+            .collect()
     }
 }
 
@@ -133,8 +134,11 @@ pub struct Settlement {
 /// The tokens that are kept, and those that are given back.
 pub(crate) fn tokens(settlements: &[Settlement]) -> [Vec<Token>; 2] {
     [true, false].map(|is_kept| {
-        let those = settlements.iter().filter(|one| one.is_kept == is_kept);
-        those.map(|one| one.token).collect()
+        settlements
+            .iter()
+            .filter(|one| one.is_kept == is_kept)
+            .map(|one| one.token)
+            .collect()
     })
 }
 
@@ -163,7 +167,6 @@ impl Work for Settler {
     }
 }
 
-/// An event, and its reservations.
 struct Reservation {
     submission: Submission,
     token: Token,
@@ -224,8 +227,13 @@ impl Reservation {
         match reply {
             Ok(Reserved::Open(remaining)) => {
                 let is_here = |used: &&QuotaUse| live.board.home_of(used) == home;
-                let quotas = self.uses().iter().filter(is_here).map(|used| used.quota);
-                let remaining: Vec<_> = quotas.zip(remaining).collect();
+                let remaining: Vec<_> = self
+                    .uses()
+                    .iter()
+                    .filter(is_here)
+                    .map(|used| used.quota)
+                    .zip(remaining)
+                    .collect();
                 self.remaining.extend(remaining);
                 self.held.push(home);
             }
@@ -354,26 +362,30 @@ where
         Ok(reservations) => reservations.into_iter().map(|one| one.submission).collect(),
         Err(error) => {
             tracing::error!(%error, "events have no results: the steps of their reservations failed");
-            let lost = indexes.into_iter().map(|index| {
-                let mut lost = Submission::new(&request, index);
-                lost.state =
-                    StoreError::Unexpected("there is no result for an event".into()).into();
-                lost
-            });
-            lost.collect()
+            indexes
+                .into_iter()
+                .map(|index| {
+                    let mut lost = Submission::new(&request, index);
+                    lost.state =
+                        StoreError::Unexpected("there is no result for an event".into()).into();
+                    lost
+                })
+                .collect()
         }
     }
 }
 
 async fn reserve(attempt: &Attempt, reservations: &mut [Reservation], is_careful: bool) {
     let Attempt { live, now, .. } = attempt;
-    let uses = reservations.iter().flat_map(Reservation::uses);
-    let homes: BTreeSet<usize> = uses.map(|used| live.board.home_of(used)).collect();
+    let homes: BTreeSet<usize> = reservations
+        .iter()
+        .flat_map(Reservation::uses)
+        .map(|used| live.board.home_of(used))
+        .collect();
     let homes: Vec<usize> = homes.into_iter().collect();
     let at_once = if is_careful { 1 } else { homes.len().max(1) };
     for homes in homes.chunks(at_once) {
-        let cursors = homes.iter().map(|&home| Cursor { home, next: 0 });
-        let mut cursors: Vec<_> = cursors.collect();
+        let mut cursors: Vec<_> = homes.iter().map(|&home| Cursor { home, next: 0 }).collect();
         while !cursors.is_empty() {
             wait_behind_others(reservations);
             let calls = cursors.iter_mut().map(|cursor| {
@@ -501,11 +513,14 @@ async fn settle(live: &LiveBoard, reservations: &[Reservation]) {
             }
         }
     }
-    let homes = of_homes.iter().zip(&live.homes);
-    let jobs = homes.flat_map(|(settlements, home)| {
-        let parts = settlements.chunks(CALL_SETTLED_MAX);
-        parts.map(|part| home.settler.submit(part.to_vec()))
-    });
+    let jobs = of_homes
+        .iter()
+        .zip(&live.homes)
+        .flat_map(|(settlements, home)| {
+            settlements
+                .chunks(CALL_SETTLED_MAX)
+                .map(|part| home.settler.submit(part.to_vec()))
+        });
     for settled in join_all(jobs).await {
         if let Some(Err(error)) = settled {
             tracing::warn!(%error, "reservations will be settled later");

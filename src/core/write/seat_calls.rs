@@ -87,8 +87,10 @@ async fn sit_down(
 
 /// The latest time among jobs.
 fn latest<T>(jobs: &[(T, Timestamp)]) -> Timestamp {
-    let times = jobs.iter().map(|(_, now)| *now);
-    times.max().unwrap_or(Timestamp::MIN)
+    jobs.iter()
+        .map(|(_, now)| *now)
+        .max()
+        .unwrap_or(Timestamp::MIN)
 }
 
 /// The steps of seating in one shard.

@@ -87,11 +87,8 @@ pub enum Reason {
 /// A seat that a member has.
 #[derive(Clone, Debug)]
 pub struct TakenSeat {
-    /// The board.
     pub live: Arc<LiveBoard>,
-    /// The period.
     pub period: Period,
-    /// The seat.
     pub seat: Seat,
     /// When the member joined.
     pub joined_at: Timestamp,
@@ -139,7 +136,6 @@ pub(crate) enum Obstacle {
     Erased(Timestamp),
     /// Some data of the erased member may be left.
     Erasing,
-    /// The step failed.
     Failed(Error),
 }
 
@@ -206,7 +202,8 @@ impl Engine {
             .await
     }
 
-    /// Orders the tier in which a member plays from the next period on. Returns what was known of it before, and is after.
+    /// Orders the tier in which a member plays from the next period on. Returns what was known of it before and what is known
+    /// now.
     pub async fn order_tier(
         &self,
         id: &BoardId,
@@ -316,10 +313,13 @@ impl Engine {
         }
         keys.sort_unstable();
         keys.dedup();
-        let periods = keys.iter().map(|key| board.calendar.parse_key(unit, key));
-        let seated = periods.collect::<Result<_, _>>().map_err(|error| {
-            StoreError::Unexpected(format!("a period with seats can't be read: {error}"))
-        })?;
+        let seated = keys
+            .iter()
+            .map(|key| board.calendar.parse_key(unit, key))
+            .collect::<Result<_, _>>()
+            .map_err(|error| {
+                StoreError::Unexpected(format!("a period with seats can't be read: {error}"))
+            })?;
         Ok(KnownPeriods {
             since,
             until: start_of(before),
@@ -331,11 +331,8 @@ impl Engine {
 /// What is known of a member of a league.
 #[derive(Clone, Debug)]
 pub struct FoundPlayer {
-    /// The board.
     pub live: Arc<LiveBoard>,
-    /// The running period.
     pub period: Period,
-    /// The player.
     pub player: Player,
     /// Where it plays; `None` while its last period is turned over, or if the member has just left.
     pub place: Option<Place>,
@@ -343,8 +340,9 @@ pub struct FoundPlayer {
 
 /// The period of a league that runs now.
 fn running_period(board: &Board, now: Timestamp) -> Result<Period, Error> {
-    let unit = board.league_unit();
-    let unit = unit.ok_or_else(|| Problem::no_league(&board.id))?;
+    let unit = board
+        .league_unit()
+        .ok_or_else(|| Problem::no_league(&board.id))?;
     let definition = &board.definition;
     let is_open = definition.opens_at.is_none_or(|opens| opens <= now)
         && definition.closes_at.is_none_or(|closes| now < closes);
@@ -356,8 +354,7 @@ fn running_period(board: &Board, now: Timestamp) -> Result<Period, Error> {
 }
 
 fn unknown_tier(league: &League) -> Error {
-    let names = league.tiers.iter().map(|tier| tier.name.as_str());
-    let names: Vec<&str> = names.collect();
+    let names: Vec<&str> = league.tiers.iter().map(|tier| tier.name.as_str()).collect();
     let detail = format!(
         "is not a tier of the next period; its tiers are {}",
         names.join(", ")
@@ -429,10 +426,14 @@ impl SeatAttempt<'_> {
         // Only the stored definition may refuse a tier.
         let known = self.live.known_member(self.member).await?;
         let next = self.next();
-        let league = self.live.board.league_of(&next);
-        let league = league.expect("invariant: a running period is one of a league");
-        let index = league.tier_named(tier);
-        let index = index.ok_or_else(|| unknown_tier(league))?;
+        let league = self
+            .live
+            .board
+            .league_of(&next)
+            .expect("invariant: a running period is one of a league");
+        let index = league
+            .tier_named(tier)
+            .ok_or_else(|| unknown_tier(league))?;
         let before = self.turned(&known).await?;
         let order = TierOrder {
             from: start_of(&next),
@@ -457,10 +458,8 @@ impl SeatAttempt<'_> {
         }
     }
 
-    /// The player as stored.
     fn stored(&self, known: &KnownMember) -> Player {
-        let player = known.stored.as_ref();
-        let player = player.map(|stored| stored.player.clone());
+        let player = known.stored.as_ref().map(|stored| stored.player.clone());
         player.unwrap_or_else(|| Player::new(&self.period))
     }
 

@@ -40,8 +40,9 @@ impl Sitting {
     fn of(board: &LiveBoard, player: &Player, period: &Period) -> Self {
         let last = player.seat.iter().map(|seat| (seat.start, seat.cohort));
         let before = player.before.iter().map(|seat| (seat.start, seat.cohort));
-        let all = last.chain(before);
-        let all = all.map(|(start, cohort)| board.cohort_at(start, cohort));
+        let all = last
+            .chain(before)
+            .map(|(start, cohort)| board.cohort_at(start, cohort));
         let own = all.clone().find(|seat| seat.period == *period);
         let mut earlier = all.filter(|seat| seat.period.start_ms < period.start_ms);
         Self {
@@ -99,9 +100,9 @@ impl Engine {
                 None => unknown.entry(member.clone()).or_default().push(index),
             }
         }
-        let asked = unknown.into_iter();
-        let asked =
-            asked.map(async |(member, indexes)| (live.known_member(&member).await, indexes));
+        let asked = unknown
+            .into_iter()
+            .map(async |(member, indexes)| (live.known_member(&member).await, indexes));
         for (found, indexes) in join_all(asked).await {
             for index in indexes {
                 let submission = &mut open[index];
@@ -134,11 +135,11 @@ impl Engine {
         unseated: HashMap<MemberId, Vec<usize>>,
     ) {
         let waiting = &*open;
-        let seated = unseated.into_iter();
-        let seated = seated.map(async |(member, indexes)| {
+        let seated = unseated.into_iter().map(async |(member, indexes)| {
             let times = indexes.iter().map(|index| waiting[*index].incoming().at);
-            let last = times.collect::<Option<Vec<_>>>();
-            let last = last.and_then(|times| times.into_iter().max());
+            let last = times
+                .collect::<Option<Vec<_>>>()
+                .and_then(|times| times.into_iter().max());
             let seat = self.seat(id, &member, Reason::Event(last)).await;
             (seat.err(), indexes)
         });

@@ -76,8 +76,10 @@ impl Engine {
         mut budget: Budget,
     ) -> Vec<(usize, Result<Submitted, Error>)> {
         let mut ended = Vec::with_capacity(indexes.len());
-        let open = indexes.into_iter();
-        let mut open: Vec<_> = open.map(|index| Submission::new(request, index)).collect();
+        let mut open: Vec<_> = indexes
+            .into_iter()
+            .map(|index| Submission::new(request, index))
+            .collect();
         while !open.is_empty() {
             let attempt = self.attempt(board, &mut open, report, &mut budget).await;
             for event in mem::take(&mut open) {
@@ -99,7 +101,7 @@ impl Engine {
         report: Report,
         budget: &mut Budget,
     ) -> Result<(), Error> {
-        let live = self.with_board(id, async |live| {
+        let (live, now) = (self.with_board(id, async |live| {
             // A cohort is in one shard.
             let is_spread = live.shards.len() > 1 && !live.board.is_league();
             if is_spread && report.detail == Detail::Ranks {
@@ -108,8 +110,7 @@ impl Engine {
                 return Err(Problem::invalid_parameter("ranks", detail).into());
             }
             self.note_use(&live).await.map(|()| live)
-        });
-        let (live, now) = (live.await?, self.clock.now());
+        }).await?, self.clock.now());
         let attempt = &Attempt { live, now, report };
         let is_league = attempt.live.board.is_league();
         // What most events don't need is boxed: otherwise every event's future would have room for it.
@@ -381,7 +382,6 @@ pub(crate) struct Submission {
     pub(crate) state: State,
 }
 
-/// The state of an event.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -549,8 +549,10 @@ impl Submission {
         let (live, board, at) = (&attempt.live, &attempt.live.board, self.at());
         let taken = |outcome: Outcome, is_duplicate, remaining: &[i64], changed| {
             // The first time another cohort may have applied it.
-            let before = self.sitting.before;
-            let before = before.filter(|before| before.period.contains(outcome.at));
+            let before = self
+                .sitting
+                .before
+                .filter(|before| before.period.contains(outcome.at));
             State::Ended(Ok(Submitted {
                 live: Arc::clone(live),
                 outcome,

@@ -21,9 +21,7 @@ pub const WINDOWS_MAX: usize = 16;
 const KEEP_TOP_MAX: u32 = 100_000;
 /// The most tags of a board.
 const TAGS_MAX: usize = 16;
-/// The longest tag, in bytes.
 const TAG_BYTES_MAX: usize = 64;
-/// The longest title, in bytes.
 const TITLE_BYTES_MAX: usize = 256;
 /// The shortest time for which event ids are remembered, in milliseconds.
 const IDEMPOTENCY_MS_MIN: u64 = 1_000;
@@ -51,8 +49,10 @@ impl FieldError {
     /// The JSON pointer (RFC 6901) of these steps.
     pub fn pointer<T: AsRef<str>>(steps: impl IntoIterator<Item = T>) -> String {
         let escaped = |step: T| step.as_ref().replace('~', "~0").replace('/', "~1");
-        let steps = steps.into_iter().map(|step| format!("/{}", escaped(step)));
-        steps.collect()
+        steps
+            .into_iter()
+            .flat_map(|step| ["/".to_owned(), escaped(step)])
+            .collect()
     }
 }
 
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depends_on_another_field_is_checked() {
+    fn dependent_fields_are_checked() {
         let pointers = |json: &str| -> Vec<String> {
             definition(json)
                 .check()
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_kept_short_only_where_nobody_can_fall() {
+    fn keep_top_needs_scores_that_never_fall() {
         let errors = |fields: &str| {
             let json = format!(r#"{{"windows": ["day"], "keep_top": 3, {fields}}}"#);
             definition(&json).check().len()
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_have_data_only_where_they_have_the_time_of_an_event() {
+    fn entries_can_have_data_only_with_the_time_of_an_event() {
         let errors = |ties: &str| {
             let json = format!(r#"{{"windows": ["day"], "entry_data": true, "ties": "{ties}"}}"#);
             definition(&json).check().len()

@@ -346,14 +346,17 @@ fn idempotency() -> Span {
 impl Definition {
     /// What anyone may read in addition to scores: nothing if the board is not public.
     pub fn public_includes(&self) -> Includes {
-        let words = self.public_includes.iter().copied();
-        words.filter(|_| self.public).collect()
+        self.public_includes
+            .iter()
+            .copied()
+            .filter(|_| self.public)
+            .collect()
     }
 
     /// Whether an event with this score is accepted.
     pub fn takes_score(&self, score: Score) -> bool {
         let within = |bound: Option<Bound>, is_within: fn(&Score, &Score) -> bool| {
-            // A bound that is no valid score of the board was refused with the definition.
+            // A bound that is not a valid score of the board was refused with the definition.
             let bound = bound.and_then(|bound| bound.score(self.decimals).ok());
             bound.is_none_or(|bound| is_within(&score, &bound))
         };
@@ -385,11 +388,14 @@ impl Definition {
 
     /// The periods of the longest rolling window that counts this unit, 0 without one.
     pub(super) fn longest_rolling(&self, unit: Unit) -> u16 {
-        let periods = self.windows.iter().map(|window| match *window {
-            Window::Rolling { unit: of, periods } if of == unit => periods,
-            _ => 0,
-        });
-        periods.max().unwrap_or(0)
+        self.windows
+            .iter()
+            .map(|window| match *window {
+                Window::Rolling { unit: of, periods } if of == unit => periods,
+                _ => 0,
+            })
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -398,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_what_the_contract_says() {
+    fn defaults_are_as_documented() {
         let definition: Definition = serde_json::from_str(r#"{"windows": ["day"]}"#).unwrap();
         let shown = serde_json::to_value(definition).unwrap();
         let expected = serde_json::json!({

@@ -101,29 +101,34 @@ impl League {
         let counted = entries.iter().filter(|entry| !entry.is_hidden).count() as u64;
         let (may_go, Cuts { up, down }) = (self.moves(counted), self.cuts(tier, counted));
         let mut ahead = 0;
-        let outcomes = entries.into_iter().map(|entry| {
-            let position = (!entry.is_hidden).then_some(ahead + 1);
-            ahead += u64::from(!entry.is_hidden);
-            let promotes = || entry.score >= self.promotes_from(decimals);
-            let moved = match position {
-                Some(position) if may_go && position > counted - down => Move::Down,
-                Some(position) if may_go && position <= up && promotes() => Move::Up,
-                None if may_go && self.idle == Idle::Demote && tier > 0 => Move::Down,
-                _ => Move::Stay,
-            };
-            let bonus = position.filter(|_| may_go);
-            let outcome = Outcome {
-                position,
-                score: entry.score,
-                moved,
-                bonus: bonus.map_or(Score::default(), |place| self.bonus(place, decimals)),
-            };
-            (entry.member, outcome)
-        });
-        let outcomes: Vec<_> = outcomes.collect();
+        let outcomes: Vec<_> = entries
+            .into_iter()
+            .map(|entry| {
+                let position = (!entry.is_hidden).then_some(ahead + 1);
+                ahead += u64::from(!entry.is_hidden);
+                let promotes = || entry.score >= self.promotes_from(decimals);
+                let moved = match position {
+                    Some(position) if may_go && position > counted - down => Move::Down,
+                    Some(position) if may_go && position <= up && promotes() => Move::Up,
+                    None if may_go && self.idle == Idle::Demote && tier > 0 => Move::Down,
+                    _ => Move::Stay,
+                };
+                let bonus = position.filter(|_| may_go);
+                let outcome = Outcome {
+                    position,
+                    score: entry.score,
+                    moved,
+                    bonus: bonus.map_or(Score::default(), |place| self.bonus(place, decimals)),
+                };
+                (entry.member, outcome)
+            })
+            .collect();
         let who = |moved| {
-            let of_counted = outcomes.iter().filter(|(_, of)| of.position.is_some());
-            of_counted.filter(|(_, of)| of.moved == moved).count() as u64
+            outcomes
+                .iter()
+                .filter(|(_, of)| of.position.is_some())
+                .filter(|(_, of)| of.moved == moved)
+                .count() as u64
         };
         let summary = Summary {
             counted,
@@ -165,11 +170,13 @@ mod tests {
 
     fn decide(league: &League, tier: u8, scores: &[i64]) -> (Summary, Vec<Outcome>) {
         let (summary, outcomes) = league.decide(tier, decimals(0), Timestamp::MIN, entries(scores));
-        let outcomes = outcomes.into_iter().enumerate();
-        let outcomes = outcomes.map(|(index, (member, outcome))| {
-            assert_eq!(index, member, "outcomes have the order of the entries");
-            outcome
-        });
+        let outcomes = outcomes
+            .into_iter()
+            .enumerate()
+            .map(|(index, (member, outcome))| {
+                assert_eq!(index, member, "outcomes have the order of the entries");
+                outcome
+            });
         (summary, outcomes.collect())
     }
 
@@ -202,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_go_by_position_also_among_equal_scores() {
+    fn cuts_use_positions_even_among_equal_scores() {
         let league = league("");
         assert_eq!(
             moves(&league, 0, &[5, 5, 5, 5, 5, 5, 5, 5, 5, 5]),
@@ -214,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_of_a_cohort_may_move() {
+    fn a_whole_cohort_may_move() {
         let mut league = league("");
         league.tiers[1] =
             serde_json::from_str(r#"{"name": "silver", "promote": 0.5, "demote": 0.5}"#).unwrap();
@@ -226,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_goes_up_with_too_small_a_score_and_nobody_else_does_instead() {
+    fn nobody_is_promoted_below_the_minimum_score_or_instead_of_another() {
         let league = league(r#", "min_score_to_promote": 7"#);
         assert_eq!(
             moves(&league, 0, &[9, 7, 6, 6, 6, 6, 6, 6, 6, 6]),
@@ -253,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn bonuses_go_by_position_and_add_up() {
+    fn bonuses_use_positions_and_add_up() {
         let league = league(
             r#", "entry_bonus": [{"ranks": [1, 1], "score": 50}, {"ranks": [1, 3], "score": 20},
                 {"ranks": [3, 5], "score": 1}]"#,
@@ -314,8 +321,10 @@ mod tests {
     #[test]
     fn an_outcome_is_read_as_it_was_written() {
         let (_, outcomes) = decide(&league(""), 0, &[9, -8]);
-        let texts = outcomes.iter().map(|of| serde_json::to_string(of).unwrap());
-        let texts: Vec<_> = texts.collect();
+        let texts: Vec<_> = outcomes
+            .iter()
+            .map(|of| serde_json::to_string(of).unwrap())
+            .collect();
         assert_eq!(
             texts[0],
             r#"{"position":1,"score":9,"moved":"stay","bonus":0}"#

@@ -182,8 +182,10 @@ impl Player {
     ///
     /// If it has no seat.
     pub fn turned(&self, board: &Board, unit: Unit, outcome: Option<&Outcome>) -> Turned {
-        let seat = self.seat.as_ref();
-        let seat = seat.expect("invariant: who is turned has a seat");
+        let seat = self
+            .seat
+            .as_ref()
+            .expect("invariant: who is turned has a seat");
         let without = Self {
             seat: None,
             ..self.clone()
@@ -193,8 +195,9 @@ impl Player {
             return Turned { player, line };
         };
         let period = period_from(board, unit, seat.start);
-        let league = board.league_of(&period);
-        let league = league.expect("invariant: a board with seats is a league");
+        let league = board
+            .league_of(&period)
+            .expect("invariant: a board with seats is a league");
         let own = seat.cohort.tier;
         let moved = match outcome.moved {
             Move::Up => own.saturating_add(1).min(league.last_tier()),
@@ -275,8 +278,10 @@ impl Walk<'_> {
     fn go_to(&mut self, period: &Period) {
         if let Some(order) = self.order.take_if(|order| order.from <= start_of(period)) {
             self.at = period_from(self.board, period.unit, order.from);
-            let league = self.board.league_of(&self.at);
-            let league = league.expect("invariant: a board with players is a league");
+            let league = self
+                .board
+                .league_of(&self.at)
+                .expect("invariant: a board with players is a league");
             let same = league.tier_named(order.tier.as_str());
             self.tier = same.unwrap_or_else(|| order.index.min(league.last_tier()));
         }
@@ -320,8 +325,9 @@ mod tests {
     fn league(names: &[&str], idle: &str) -> League {
         let tiers = names
             .iter()
-            .map(|name| format!(r#"{{"name": "{name}", "promote": 0, "demote": 0}}"#));
-        let tiers = tiers.collect::<Vec<_>>().join(",");
+            .map(|name| format!(r#"{{"name": "{name}", "promote": 0, "demote": 0}}"#))
+            .collect::<Vec<_>>()
+            .join(",");
         serde_json::from_str(&format!(r#"{{"idle": "{idle}", "tiers": [{tiers}]}}"#)).unwrap()
     }
 
@@ -403,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_that_never_counted_leaves_the_player_as_it_was() {
+    fn a_seat_that_never_counted_does_not_change_the_player() {
         let board = board(league(&["bronze", "silver"], "demote"));
         let player = Player {
             tier: 1,
@@ -442,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn it_makes_no_difference_when_missed_days_are_looked_at() {
+    fn missed_days_count_alike_whenever_they_are_read() {
         let mut board = board(league(&["bronze", "silver", "gold", "crystal"], "demote"));
         let former = |until, names: &[&str], idle| FormerLeague {
             until: start_of(&day(&board, until)),
@@ -479,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_holds_from_its_day_on_whatever_came_before() {
+    fn an_order_applies_from_its_day_on_whatever_came_before() {
         let board = board(league(&["bronze", "silver", "gold"], "demote"));
         let player = Player::new(&day(&board, 2)).ordered(order(&board, 5, "gold", 2));
         assert_eq!(place(&player, &board, 4, &[]), (0, 0));
@@ -498,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn tiers_go_on_by_their_names_and_else_by_their_places() {
+    fn tiers_are_matched_by_name_or_else_by_place() {
         let mut board = board(league(&["silver", "gold", "crystal"], "keep"));
         let old = league(&["bronze", "silver", "gold", "diamond"], "keep");
         let until = start_of(&day(&board, 5));
@@ -524,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_left_has_left_until_it_joins() {
+    fn a_player_that_left_stays_out_until_it_joins() {
         let board = board(league(&["bronze"], "keep"));
         let left = Player::new(&day(&board, 2)).left(&day(&board, 3));
         let has_left = |player: &Player, on| player.has_left(&day(&board, on));

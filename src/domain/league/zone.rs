@@ -153,7 +153,7 @@ mod tests {
         for (index, expected) in expected.into_iter().enumerate() {
             assert_eq!(edges(&own, 1, &of, index), expected, "{index}");
         }
-        // One fewer than `min_cohort`: nobody moves.
+        // One fewer than `min_cohort`: no member moves.
         let safe = (Zone::Safe, [None; 3]);
         for index in 0..9 {
             assert_eq!(edges(&own, 1, &of[..9], index), safe, "{index}");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_too_few_points_is_not_promoted_from_the_first_places() {
+    fn too_few_points_prevent_promotion_from_the_first_places() {
         let own = league([5_000, 0], 1, 10);
         assert_eq!(
             edges(&own, 1, &[12, 8, 8, 0], 0),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_go_down_nobody_can_leave_the_zone() {
+    fn nobody_can_leave_the_zone_if_all_are_demoted() {
         let own: League = serde_json::from_str(
             r#"{"tiers": [{"name": "a", "promote": 0, "demote": 0}, {"name": "b", "promote": 0, "demote": 1}]}"#,
         )
@@ -226,8 +226,7 @@ mod tests {
             of.sort_unstable_by(|one, other| other.cmp(one));
             let (own, index) = (league([promote, demote], min_cohort, min_score), index.index(of.len()));
             let zone = |of: &[i64], index: usize| {
-                let entries = scores(of).into_iter().enumerate();
-                let entries = entries.map(|(member, score)| Placed { member, score, is_hidden: false });
+                let entries = scores(of).into_iter().enumerate().map(|(member, score)| Placed { member, score, is_hidden: false });
                 let (_, outcomes) = own.decide(1, decimals(), Timestamp::MIN, entries.collect());
                 Zone::from(outcomes[index].1.moved)
             };

@@ -137,8 +137,7 @@ pub async fn get(
         };
     }
     let member = params.member.as_deref().map(member_id).transpose()?;
-    let found = work::read(&app.engine, &board, &origin, member.as_ref());
-    let (live, now, counts) = found.await?;
+    let (live, now, counts) = work::read(&app.engine, &board, &origin, member.as_ref()).await?;
     let state = |(used, taken): &(QuotaUse, Taken)| QuotaState::new(&live.board, used, taken, now);
     Ok(JsonResponse(QuotaStates {
         quotas: counts.iter().filter_map(state).collect(),

@@ -30,13 +30,18 @@ pub async fn read(
             // Where counts are stored with the members, that is a single place.
             let homes = live.homes.len().max(1);
             let read = (0..homes).map(async |index| {
-                let uses = uses.iter().filter(|used| live.board.home_of(used) == index);
-                let uses: Vec<QuotaUse> = uses.cloned().collect();
+                let uses: Vec<QuotaUse> = uses
+                    .iter()
+                    .filter(|used| live.board.home_of(used) == index)
+                    .cloned()
+                    .collect();
                 if uses.is_empty() {
                     return Ok(Vec::new());
                 }
-                let home = live.homes.get(index);
-                let home = home.map_or(&live.shards[0].shard, |home| &home.home);
+                let home = live
+                    .homes
+                    .get(index)
+                    .map_or(&live.shards[0].shard, |home| &home.home);
                 let taken = quotas::counts(&engine.store, home, &uses, now).await?;
                 Ok::<_, Error>(uses.into_iter().zip(taken).collect())
             });

@@ -60,7 +60,6 @@ impl Drop for Flight {
     }
 }
 
-/// The body of an answer.
 pub(super) struct Answer {
     body: Body,
     flight: Arc<Flight>,

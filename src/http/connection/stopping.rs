@@ -18,7 +18,6 @@ impl Stopping {
         self.token.cancel();
     }
 
-    /// Whether they have to end.
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::Acquire)
     }

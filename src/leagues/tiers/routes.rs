@@ -111,14 +111,17 @@ impl TiersBody {
     fn new(found: &FoundIn<Vec<FoundTier>>) -> Self {
         let league = found.live.board.league_of(&found.target.standing.period);
         let settings = league.iter().flat_map(|league| &league.tiers);
-        let tiers = found.found.iter().zip(settings);
-        let tiers = tiers.map(|(found, tier)| TierBody {
-            tier: tier.name.to_string(),
-            promote: tier.promote,
-            demote: tier.demote,
-            cohorts: found.cohorts,
-            members: found.members,
-        });
+        let tiers = found
+            .found
+            .iter()
+            .zip(settings)
+            .map(|(found, tier)| TierBody {
+                tier: tier.name.to_string(),
+                promote: tier.promote,
+                demote: tier.demote,
+                cohorts: found.cohorts,
+                members: found.members,
+            });
         Self {
             standing: StandingBody::found(found),
             tiers: tiers.collect(),
@@ -130,11 +133,14 @@ impl CohortsBody {
     fn new(view: &CohortsView, found: &FoundIn<FoundCohorts>) -> Self {
         let (board, period) = (&found.live.board, &found.target.standing.period);
         let name = |cohort| board.cohort_name(period, cohort).unwrap_or_default();
-        let cohorts = found.found.items.iter();
-        let cohorts = cohorts.map(|(cohort, members)| CohortBody {
-            cohort: name(*cohort),
-            members: *members,
-        });
+        let cohorts = found
+            .found
+            .items
+            .iter()
+            .map(|(cohort, members)| CohortBody {
+                cohort: name(*cohort),
+                members: *members,
+            });
         Self {
             standing: StandingBody::found(found),
             tier: view.tier.clone(),
@@ -225,7 +231,7 @@ pub async fn history(
         seats,
         next,
     };
-    let caching = Caching::of(&app, board, Includes::default());
-    let caching = caching.restricted_if(visibility == Visibility::All);
+    let caching =
+        Caching::of(&app, board, Includes::default()).restricted_if(visibility == Visibility::All);
     Ok(Rendered::new(&body, taken)?.answer(&headers, caching))
 }

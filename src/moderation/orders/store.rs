@@ -15,7 +15,6 @@ const CALL_ORDERS_MAX: usize = 500;
 /// How many standing orders one call ends.
 const CALL_ENDED_MAX: u32 = 500;
 
-/// The keys of standing orders.
 pub(crate) const ORDER_KEYS: [&str; 3] = [keys::ORDERS, keys::ORDER_MEMBERS, keys::ORDERS_END];
 
 /// Prefix of erased members' names among the members with an order: no id has control characters.
@@ -26,7 +25,6 @@ const BEHIND_NAMELESS: &str = "\u{1f}";
 /// The member that a standing order hides.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Whom {
-    /// This member.
     Member(MemberId),
     /// A member who was erased since: `erasures::erased_name` names it.
     Erased(String),
@@ -46,12 +44,10 @@ impl Whom {
     }
 }
 
-/// A standing order.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Order {
     /// The member that it hides.
     pub whom: Whom,
-    /// The hide.
     pub hide: Hide,
     /// The number of the task that carries it out on existing boards.
     pub task: u64,
@@ -87,9 +83,13 @@ pub async fn members(
     count: usize,
 ) -> Result<Vec<MemberId>, StoreError> {
     let after = after.map_or(BEHIND_NAMELESS, MemberId::as_str);
-    let members = boards::listed(store, keys::ORDER_MEMBERS, Some(after), count);
-    let members = members.await?.into_iter();
-    Ok(members.flat_map(|id| MemberId::parse(&id)).collect())
+    Ok(
+        boards::listed(store, keys::ORDER_MEMBERS, Some(after), count)
+            .await?
+            .into_iter()
+            .flat_map(|id| MemberId::parse(&id))
+            .collect(),
+    )
 }
 
 /// The standing orders of those of these members that have one.
@@ -138,8 +138,9 @@ pub async fn end_some(store: &Store, now: Timestamp) -> Result<bool, StoreError>
 
 /// Reads `number hide`.
 pub(crate) fn parse(name: &str, stored: &str) -> Result<Order, StoreError> {
-    let parts = stored.split_once(' ');
-    let parts = parts.and_then(|(task, hide)| Some((task.parse().ok()?, hide)));
+    let parts = stored
+        .split_once(' ')
+        .and_then(|(task, hide)| Some((task.parse().ok()?, hide)));
     let (task, hide) = parts.ok_or_else(|| {
         StoreError::Unexpected("a stored standing order has no number".to_owned())
     })?;

@@ -115,8 +115,7 @@ async fn step_task(
     let boards = if is_overtaken(engine, number, &action).await? {
         Vec::new()
     } else {
-        let boards = boards::ids(&engine.store, after.as_ref(), STEP_BOARDS_MAX);
-        boards.await?
+        boards::ids(&engine.store, after.as_ref(), STEP_BOARDS_MAX).await?
     };
     let failed = act_on(engine, &action, &boards).await?;
     task.advance(&boards, failed);
@@ -153,11 +152,12 @@ async fn act_on(
         .iter()
         .map(|board| act(engine, action, board))
         .collect();
-    let acts = stream::iter(acts).buffered(BOARDS_AT_ONCE);
-    let acts: Vec<_> = acts.collect().await;
-    let failed = boards.iter().zip(acts);
-    let failed = failed.map(|(board, acted)| failure(board, acted).transpose());
-    failed.flatten().collect()
+    let acts: Vec<_> = stream::iter(acts).buffered(BOARDS_AT_ONCE).collect().await;
+    boards
+        .iter()
+        .zip(acts)
+        .filter_map(|(board, acted)| failure(board, acted).transpose())
+        .collect()
 }
 
 /// What a task notes of a board by the result of its action there, if that failed.

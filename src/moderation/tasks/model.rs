@@ -17,7 +17,6 @@ pub const FAILED_MAX: usize = 1_000;
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
-    /// Hide a member.
     Hide(MemberId, Hide),
     /// Bring a member back.
     Unhide(MemberId),
@@ -64,9 +63,7 @@ pub enum Failure {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failed {
-    /// The board.
     pub board: BoardId,
-    /// Why.
     pub failure: Failure,
     /// The reason, for people.
     pub detail: String,
@@ -88,9 +85,7 @@ pub struct Left {
 pub struct Task {
     /// What it does.
     pub kind: TaskKind,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When it was finished.
     pub finished_at: Option<Timestamp>,
     /// How many boards there were when it began.
     pub total: u64,
@@ -103,7 +98,6 @@ pub struct Task {
 }
 
 impl Action {
-    /// The kind of a task with this action.
     pub fn kind(&self) -> TaskKind {
         match self {
             Self::Hide(..) => TaskKind::Hide,
@@ -130,7 +124,6 @@ impl Task {
         }
     }
 
-    /// Its status.
     pub fn status(&self) -> TaskStatus {
         match self.finished_at {
             Some(_) => TaskStatus::Done,
@@ -158,7 +151,6 @@ impl Task {
         }
     }
 
-    /// Marks it as finished.
     pub fn finish(&mut self, now: Timestamp) {
         self.left = None;
         self.finished_at = Some(now);
@@ -170,17 +162,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_that_has_ended_names_no_member() {
+    fn an_ended_task_names_no_member() {
         let now = Timestamp::from_ms_clamped(7);
         let member = MemberId::parse("ann").unwrap();
         let mut task = Task::new(Action::Unhide(member), now, 2);
         let boards = ["a", "b"].map(|id| BoardId::parse(id).unwrap());
-        let failed = (0..=FAILED_MAX).map(|number| Failed {
-            board: BoardId::parse(&format!("b{number}")).unwrap(),
-            failure: Failure::Fault,
-            detail: "a fault".to_owned(),
-        });
-        let failed: Vec<_> = failed.collect();
+        let failed: Vec<_> = (0..=FAILED_MAX)
+            .map(|number| Failed {
+                board: BoardId::parse(&format!("b{number}")).unwrap(),
+                failure: Failure::Fault,
+                detail: "a fault".to_owned(),
+            })
+            .collect();
         task.add_failed(failed[..1].to_vec());
         task.advance(&boards, failed);
         task.advance(&[], Vec::new());

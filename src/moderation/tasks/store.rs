@@ -19,7 +19,6 @@ pub const ORDERS_MAX: usize = 10_000;
 /// How a task changes the standing orders in the step that begins it.
 #[derive(Clone, Copy, Debug)]
 pub enum OrderChange<'a> {
-    /// Nothing.
     None,
     /// The member is hidden, including on boards created later.
     Give(&'a MemberId, &'a Hide),
@@ -27,26 +26,21 @@ pub enum OrderChange<'a> {
     End(&'a MemberId),
 }
 
-/// A task that was begun.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BegunTask {
-    /// Its number.
     pub number: u64,
     /// The hide of the member's former standing order.
     pub order_before: Option<Hide>,
 }
 
-/// A task as it is stored.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct StoredTask {
-    /// Its number.
     pub number: u64,
     /// Its JSON. A newer release may have written it.
     json: String,
 }
 
 impl StoredTask {
-    /// Parses it.
     pub fn read(&self) -> Result<Task, StoreError> {
         read_json("a task", &self.json)
     }
@@ -68,7 +62,7 @@ pub async fn begin(
         Some(member) => orders::store::stored_name(store, member).await?,
         None => String::new(),
     };
-    let begun = store
+    let Found::Some((number, before)) = store
         .call(&script::BEGIN_TASK, keys::TASKS)
         .keys([keys::TASKS, keys::OPEN_TASKS, keys::TASK_NUMBER])
         .keys(ORDER_KEYS)
@@ -78,8 +72,9 @@ pub async fn begin(
         .arg(hide.and_then(|hide| hide.until))
         .arg(ORDERS_MAX)
         .arg(&name)
-        .write::<Found<(u64, Option<String>)>>();
-    let Found::Some((number, before)) = begun.await? else {
+        .write::<Found<(u64, Option<String>)>>()
+        .await?
+    else {
         return Ok(None);
     };
     let before = before.map(|before| parse(&name, &before)).transpose()?;
@@ -132,7 +127,7 @@ pub async fn note(
     task: &Task,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let noted = store
+    store
         .call(&script::NOTE_TASK, keys::TASKS)
         .keys([keys::TASKS, keys::OPEN_TASKS, keys::ENDED_TASKS])
         .arg(seen.number)
@@ -140,8 +135,9 @@ pub async fn note(
         .json(task)
         .arg(task.finished_at)
         .arg(now.saturating_sub(KEPT))
-        .write::<Code>();
-    noted.await?.is("OK", "CHANGED")
+        .write::<Code>()
+        .await?
+        .is("OK", "CHANGED")
 }
 
 /// How many boards there are.

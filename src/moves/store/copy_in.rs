@@ -21,7 +21,6 @@ pub struct CopyIn<'a> {
     keys: Vec<String>,
     args: CopyInArgs,
     strings: Vec<Bytes>,
-    /// The number of entries.
     pub entries: usize,
 }
 
@@ -110,8 +109,11 @@ impl<'a> CopyIn<'a> {
         let scores = members.iter().map(score).collect();
         let times = members.iter().map(|member| member.time).collect();
         let data = if self.shard.layout().data {
-            let data = members.iter_mut().map(|member| &mut member.data);
-            data.map(std::mem::take).collect()
+            members
+                .iter_mut()
+                .map(|member| &mut member.data)
+                .map(std::mem::take)
+                .collect()
         } else {
             Vec::new()
         };
@@ -130,8 +132,11 @@ impl<'a> CopyIn<'a> {
 
     /// Adds a dead letter. Letters have to be added in order, after those that are there.
     pub fn letter(&mut self, letter: DeadLetter) {
-        let fields = letter.fields.into_iter();
-        let places = fields.map(|field| self.string(field)).collect();
+        let places = letter
+            .fields
+            .into_iter()
+            .map(|field| self.string(field))
+            .collect();
         self.entries += 1;
         self.args.letters.push((letter.place.to_string(), places));
     }
@@ -141,7 +146,6 @@ impl<'a> CopyIn<'a> {
         self.drop_key(keys::single(self.shard, Kind::DeadLetters));
     }
 
-    /// Adds voters.
     pub fn voters(&mut self, key: String, expires_at_ms: i64, voters: Bytes) {
         let (place, voters) = (self.key(key), self.string(voters));
         self.entries += 1;
@@ -172,7 +176,6 @@ impl<'a> CopyIn<'a> {
         Ok(())
     }
 
-    /// Removes a standing.
     pub fn drop_standing(&mut self, zset: String) {
         let hidden = keys::hidden_parts(&zset);
         for key in keys::of_sorted_set(zset, self.shard.layout()).chain(hidden) {
@@ -180,7 +183,6 @@ impl<'a> CopyIn<'a> {
         }
     }
 
-    /// Removes a key.
     pub fn drop_key(&mut self, key: String) {
         let place = self.key(key);
         self.entries += 1;

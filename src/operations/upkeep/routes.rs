@@ -111,13 +111,15 @@ pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Ans
 )]
 pub async fn log(State(app): Shared) -> Answer<LogBody> {
     let backlog = work::backlog(&app.engine).await?;
-    let partitions = backlog.into_iter().map(|backlog| PartitionBody {
-        partition: backlog.partition.to_string(),
-        end: backlog.end,
-        taken: backlog.taken,
-        left: backlog.left(),
-    });
-    let partitions = partitions.collect();
+    let partitions = backlog
+        .into_iter()
+        .map(|backlog| PartitionBody {
+            partition: backlog.partition.to_string(),
+            end: backlog.end,
+            taken: backlog.taken,
+            left: backlog.left(),
+        })
+        .collect();
     Ok(JsonResponse(LogBody { partitions }))
 }
 
@@ -259,8 +261,10 @@ impl InstanceBody {
     responses((status = 200, description = "The instances", body = InstanceList))
 )]
 pub async fn instances(State(app): Shared) -> Answer<InstanceList> {
-    let instances = work::instances(&app.engine).await?.into_iter();
-    let instances = instances.map(|(id, instance)| InstanceBody::new(id, instance));
+    let instances = work::instances(&app.engine)
+        .await?
+        .into_iter()
+        .map(|(id, instance)| InstanceBody::new(id, instance));
     let warning = warnings::queues::unapplied(&app.engine).await?;
     Ok(JsonResponse(InstanceList {
         instances: instances.collect(),

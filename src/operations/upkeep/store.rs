@@ -57,7 +57,6 @@ impl Footprint {
         }
     }
 
-    /// Adds that of other data.
     pub fn add(&mut self, other: Self) {
         self.keys = self.keys.saturating_add(other.keys);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -169,13 +168,15 @@ async fn of_periods(
     let names: Vec<String> = store
         .command("ZRANDMEMBER", [index, count.to_string()])
         .await?;
-    let sections = names
+    let of_sections = names
         .iter()
-        .filter_map(|name| shard.section_named(unit, name));
-    let of_sections = sections.flat_map(|section| {
-        let standings = shard.recorded_in(&section.period).into_iter();
-        standings.flat_map(move |one| of_standing(shard, &Standing::of(one.series, section)))
-    });
+        .filter_map(|name| shard.section_named(unit, name))
+        .flat_map(|section| {
+            shard
+                .recorded_in(&section.period)
+                .into_iter()
+                .flat_map(move |one| of_standing(shard, &Standing::of(one.series, section)))
+        });
     Ok(measure(store, of_sections.collect())
         .await?
         .scaled(all, names.len()))
@@ -223,9 +224,10 @@ fn units(board: &Board) -> BTreeSet<Unit> {
 }
 
 fn singles(shard: &Shard, purging: Purging) -> impl Iterator<Item = String> {
-    let kinds = Kind::ALL.iter();
-    let kinds = kinds.filter(move |kind| kind.form() == Form::Single && kind.purging() == purging);
-    kinds.map(|kind| keys::single(shard, *kind))
+    Kind::ALL
+        .iter()
+        .filter(move |kind| kind.form() == Form::Single && kind.purging() == purging)
+        .map(|kind| keys::single(shard, *kind))
 }
 
 /// What the keys of the standings of a series begin with.
@@ -243,9 +245,10 @@ fn of_standing(shard: &Shard, standing: &Standing) -> Vec<String> {
 /// All keys that the standing with this sorted set may have.
 fn of_sorted_set(shard: &Shard, zset: &str) -> Vec<String> {
     let own = keys::of_sorted_set(zset.to_owned(), shard.layout());
-    let cohort = [Kind::Seats, Kind::Decided];
-    let cohort = cohort.into_iter().filter(|_| shard.is_league());
-    let cohort = cohort.map(|kind| keys::part(zset, kind));
+    let cohort = [Kind::Seats, Kind::Decided]
+        .into_iter()
+        .filter(|_| shard.is_league())
+        .map(|kind| keys::part(zset, kind));
     own.chain(keys::hidden_parts(zset)).chain(cohort).collect()
 }
 
@@ -254,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_stands_for_all_and_keys_that_are_missing_take_nothing() {
+    fn a_sample_is_extrapolated_and_missing_keys_count_as_empty() {
         let of = |count, sizes: &[Option<u64>]| {
             let scaled = Footprint::of(sizes.iter().copied()).scaled(count, sizes.len());
             (scaled.keys, scaled.bytes)

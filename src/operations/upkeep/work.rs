@@ -119,8 +119,11 @@ async fn waiting(engine: &Engine, names: &[QueueName]) -> Result<Waiting, Error>
         )
         .await
     };
-    let queues = stream::iter(names).map(of_queue);
-    let queues: Vec<_> = queues.buffer_unordered(AT_ONCE).try_collect().await?;
+    let queues: Vec<_> = stream::iter(names)
+        .map(of_queue)
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await?;
     let mut all = Waiting::default();
     for (size, since) in queues {
         all.size.add(size);

@@ -9,11 +9,10 @@ use futures::future::join;
 
 use crate::core::Engine;
 
-/// The current warnings.
 pub async fn current(engine: &Engine) -> Vec<String> {
     let of_queues = queues::unapplied(engine);
     let (mut warnings, of_queues) = join(store::current(&engine.store), of_queues).await;
-    // If Redis does not tell, other warnings say so.
+    // If Redis does not answer, other warnings say so.
     warnings.extend(of_queues.ok().flatten());
     warnings
 }

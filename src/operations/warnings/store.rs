@@ -31,8 +31,11 @@ pub async fn current(store: &Store) -> Vec<String> {
 /// Whether the audit log is about to lose lines early. If Redis does not report it, other warnings do.
 async fn of_audit(store: &Store) -> Option<String> {
     let [_, _, size] = keys::AUDIT_LINES;
-    let bytes = store.command::<Option<u64>>("GET", vec![size.to_owned()]);
-    let is_near = bytes.await.ok()?? > LOG_BYTES_MAX / 10 * 9;
+    let is_near = store
+        .command::<Option<u64>>("GET", vec![size.to_owned()])
+        .await
+        .ok()??
+        > LOG_BYTES_MAX / 10 * 9;
     is_near.then(|| AUDIT_IS_FULL.to_owned())
 }
 

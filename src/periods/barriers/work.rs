@@ -66,8 +66,10 @@ pub async fn close_shards(
             let unasked = log.map_or(LogEnds::NoLog, |_| LogEnds::Unasked);
             let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
             let mut raised = raise(engine, &shards, until, wait, unasked).await?;
-            let asking = raised.extract_if(.., |(_, raised)| *raised == Raised::WantsEnds);
-            let asking: Vec<&Shard> = asking.map(|(shard, _)| shard).collect();
+            let asking: Vec<&Shard> = raised
+                .extract_if(.., |(_, raised)| *raised == Raised::WantsEnds)
+                .map(|(shard, _)| shard)
+                .collect();
             if let Some(log) = log.filter(|_| !asking.is_empty()) {
                 // The barriers are raised, so any event that counts and is not in the queues is before these ends.
                 let ends = log.ends().await?;
@@ -77,8 +79,11 @@ pub async fn close_shards(
             if log.is_some() {
                 for waits in [true, false] {
                     let of_log = |(_, raised): &&(_, _)| (*raised == Raised::WaitsForLog) == waits;
-                    let names = raised.iter().filter(of_log);
-                    let names = names.map(|(shard, _)| QueueName::of(shard)).collect();
+                    let names = raised
+                        .iter()
+                        .filter(of_log)
+                        .map(|(shard, _)| QueueName::of(shard))
+                        .collect();
                     intake::store::want(&engine.store, names, waits).await?;
                 }
             }

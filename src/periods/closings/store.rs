@@ -28,7 +28,6 @@ const ENDED: &str = "0";
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Decision {
-    /// It is decided.
     #[serde(rename = "OK")]
     Decided,
     /// The previous closing lacks results: nothing was done.
@@ -38,9 +37,7 @@ pub enum Decision {
 /// A range of keys of periods.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Keys<'a> {
-    /// From this one on.
     pub from: Bound<&'a str>,
-    /// Up to this one.
     pub to: Bound<&'a str>,
     /// Newest first: then `from` is the later one.
     pub is_newest_first: bool,
@@ -110,9 +107,11 @@ pub async fn expire_period(
     cursor: Option<&str>,
 ) -> Result<Option<String>, StoreError> {
     let period = &section.period;
-    let recorded = shard.recorded_in(period).into_iter();
-    let standings = recorded.map(|standing| Standing::of(standing.series, *section));
-    let standings: Vec<Standing> = standings.collect();
+    let standings: Vec<Standing> = shard
+        .recorded_in(period)
+        .into_iter()
+        .map(|standing| Standing::of(standing.series, *section))
+        .collect();
     let of_standings = standings.iter();
     let expired = store
         .call(&script::EXPIRE, shard.tag())

@@ -216,10 +216,11 @@ pub(crate) async fn final_units(
 ) -> Result<Vec<Unit>, Error> {
     let mut found = Vec::new();
     for unit in units {
-        let first = engine.with_board(&board.id, async |live| {
-            first_with_data(engine, &live, unit, Timestamp::MIN).await
-        });
-        let first = first.await?;
+        let first = engine
+            .with_board(&board.id, async |live| {
+                first_with_data(engine, &live, unit, Timestamp::MIN).await
+            })
+            .await?;
         let end = first.and_then(|first| board.end_of(&first));
         if end.is_some_and(|end| board.closings.until >= Some(end)) {
             found.push(unit);
@@ -242,8 +243,10 @@ async fn first_with_data(
         to: Bound::Unbounded,
         is_newest_first: false,
     };
-    let reads = live.shards.iter();
-    let reads = reads.map(|live| store::periods(&engine.store, &live.shard, unit, wanted, 1));
+    let reads = live
+        .shards
+        .iter()
+        .map(|live| store::periods(&engine.store, &live.shard, unit, wanted, 1));
     let keys = try_join_all(reads).await?;
     let first = keys.into_iter().flatten().min();
     let section = first
@@ -252,7 +255,6 @@ async fn first_with_data(
     Ok(section.map(|section| section.period))
 }
 
-/// A closing in progress.
 #[derive(Debug)]
 pub struct Closing {
     id: BoardId,
@@ -262,14 +264,12 @@ pub struct Closing {
     ending: Option<(Timestamp, Ending)>,
 }
 
-/// The outcome of a step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Step {
     /// There is more to do.
     More,
     /// Events that were queued before the closing must be applied first.
     WaitsForQueues,
-    /// It is finished.
     Done,
 }
 
@@ -362,15 +362,17 @@ impl Ending {
         }
         let parts = periods.into_iter().flat_map(|period| {
             let expires_at_ms = board.expires_at_ms(&period);
-            let shards = live.shards.iter().map(|live| &live.shard);
-            shards.filter_map(move |shard| {
-                Some(Part {
-                    shard: shard.clone(),
-                    period,
-                    expires_at_ms: expires_at_ms?,
-                    cursor: None,
+            live.shards
+                .iter()
+                .map(|live| &live.shard)
+                .filter_map(move |shard| {
+                    Some(Part {
+                        shard: shard.clone(),
+                        period,
+                        expires_at_ms: expires_at_ms?,
+                        cursor: None,
+                    })
                 })
-            })
         });
         Ok(Self::Expiring(parts.collect()))
     }
@@ -394,15 +396,16 @@ impl Part {
         let (store, now) = (&engine.store, engine.clock.now());
         let cursor = self.cursor.as_deref();
         let section = self.period.into();
-        let expired = store::expire_period(
+        Ok(store::expire_period(
             store,
             &self.shard,
             &section,
             self.expires_at_ms,
             now,
             cursor,
-        );
-        Ok(expired.await?.map(|cursor| Self {
+        )
+        .await?
+        .map(|cursor| Self {
             cursor: Some(cursor),
             ..self.clone()
         }))

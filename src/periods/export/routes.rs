@@ -114,8 +114,7 @@ pub async fn get(
         .for_entries(&caller.takers(), PARTS_HELD * PART_ENTRIES, includes)
         .await?;
     let cohort = params.cohort.as_deref();
-    let found = results::work::period_to_export(&app.engine, &id, &window, &choice, cohort);
-    let found = found.await?;
+    let found = results::work::period_to_export(&app.engine, &id, &window, &choice, cohort).await?;
     let export = work::begin(&app.engine, found).await?;
     let (content_type, ending) = params.format.names();
     let key = &export.found.period.target.key;
@@ -168,7 +167,6 @@ fn frames(outgoing: Outgoing) -> impl Stream<Item = Result<Frame<Bytes>, Error>>
 const IN_MEMORY: &str = "invariant: an export is written to memory";
 
 impl Outgoing {
-    /// The next part.
     async fn part(&mut self) -> Result<Bytes, Error> {
         let engine = &self.app.engine;
         let entries = work::next_entries(engine, &mut self.export).await?;

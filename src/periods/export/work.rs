@@ -14,11 +14,9 @@ use crate::periods::results::work::FoundResult;
 /// How many entries one read returns.
 pub const PART_ENTRIES: usize = 1_000;
 
-/// An export in progress.
 #[derive(Debug)]
 pub struct Export {
     scroll: Scroll,
-    /// The period.
     pub found: FoundResult,
     /// The result at its start.
     pub result: PeriodResult,

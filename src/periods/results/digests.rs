@@ -53,8 +53,10 @@ impl Wanted<'_> {
     }
 
     fn note<T>(&self, noted: T) -> Noted<T> {
-        let of_shards = self.basis.iter();
-        let of_shards = of_shards.map(|(tag, moderated)| (tag.clone(), moderated.anonymised));
+        let of_shards = self
+            .basis
+            .iter()
+            .map(|(tag, moderated)| (tag.clone(), moderated.anonymised));
         Noted {
             revision: self.result.revision,
             anonymised: of_shards.filter(|(_, count)| *count > 0).collect(),
@@ -87,12 +89,13 @@ pub(crate) async fn of_result(
         result,
         basis,
     };
-    let noted = store::digest::<Making>(&engine.store, &live.board, wanted.named());
-    let (made, making) = noted.await?;
-    let older = made.as_ref();
-    let older = older.filter(|made| made.revision == result.revision);
+    let (made, making) =
+        store::digest::<Making>(&engine.store, &live.board, wanted.named()).await?;
     // Once the entries have expired, an earlier digest is all there is.
-    let older = older.map(|made| made.noted.clone());
+    let older = made
+        .as_ref()
+        .filter(|made| made.revision == result.revision)
+        .map(|made| made.noted.clone());
     if let Some(made) = made.and_then(|made| wanted.own(made)) {
         return Ok(Some(made));
     }
@@ -169,7 +172,6 @@ impl Making {
     }
 }
 
-/// Adds entries to a digest.
 fn add(hash: &mut Sha256, board: &Board, entries: &[Entry]) {
     let mut lines = Vec::new();
     for entry in entries {
@@ -184,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_goes_on_where_it_was_noted() {
+    fn a_digest_continues_from_its_stored_state() {
         let mut whole = Sha256::new();
         whole.update(b"one\ntwo\n");
         let mut part = Sha256::new();
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_release_has_noted_is_begun_anew() {
+    fn the_state_of_another_release_is_discarded() {
         for state in ["", "00", "x"] {
             let making = Making {
                 place: Place::default(),

@@ -26,17 +26,25 @@ pub(crate) async fn of_member(
     let home = &live.shard_of(member).shard;
     // The player first: a seat that is turned meanwhile is then in its history.
     let members = std::slice::from_ref(member);
-    let mut found = seats::players(&engine.store, home, members).await?;
-    let found = found.pop().transpose()?.flatten();
+    let found = seats::players(&engine.store, home, members)
+        .await?
+        .pop()
+        .transpose()?
+        .flatten();
     let played = seats::played(&engine.store, home, member).await?;
-    let seat = found.and_then(|found| found.player.seat).into_iter();
-    let seat = seat.map(|seat| live.cohort_at(seat.start, seat.cohort));
-    let played = played.iter();
-    let played = played.map(|played| live.cohort_at(played.start, played.cohort));
+    let seat = found
+        .and_then(|found| found.player.seat)
+        .into_iter()
+        .map(|seat| live.cohort_at(seat.start, seat.cohort));
+    let played = played
+        .iter()
+        .map(|played| live.cohort_at(played.start, played.cohort));
     let seats: HashSet<Section> = seat.chain(played).collect();
     let is_cut = seats.len() >= HISTORY_LINES_MAX;
-    let periods = seats.iter().map(|seat| seat.period);
-    let first = periods.min_by_key(|period| period.start_ms);
+    let first = seats
+        .iter()
+        .map(|seat| seat.period)
+        .min_by_key(|period| period.start_ms);
     Ok((seats, first.filter(|_| is_cut)))
 }
 
@@ -63,17 +71,21 @@ pub(crate) async fn rewarded_seat(
             loop {
                 let between = (Some(key.as_str()), Some(before.as_str()));
                 let names =
-                    store::final_periods(&engine.store, board, window, between, COHORTS_AT_ONCE);
-                let names = names.await?;
-                let sections = names
+                    store::final_periods(&engine.store, board, window, between, COHORTS_AT_ONCE)
+                        .await?;
+                let won = names
                     .iter()
-                    .filter_map(|name| board.section_named(period.unit, name));
-                let won = sections.map(async |section| {
-                    let shard = &live.shard_in(section, member).shard;
-                    let won =
-                        rewards::store::of_member(&engine.store, shard, &section, member.as_str());
-                    Ok::<_, Error>((!won.await?.is_empty()).then_some(section))
-                });
+                    .filter_map(|name| board.section_named(period.unit, name))
+                    .map(async |section| {
+                        let shard = &live.shard_in(section, member).shard;
+                        let won = rewards::store::of_member(
+                            &engine.store,
+                            shard,
+                            &section,
+                            member.as_str(),
+                        );
+                        Ok::<_, Error>((!won.await?.is_empty()).then_some(section))
+                    });
                 let won = try_join_all(won).await?;
                 if let Some(found) = won.into_iter().flatten().next() {
                     return Ok(Some(found));

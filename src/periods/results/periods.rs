@@ -30,15 +30,12 @@ use crate::runtime::join::try_join_all;
 /// A period, its state and its result.
 #[derive(Clone, Debug)]
 pub struct FoundPeriod {
-    /// The period.
     pub target: Target,
-    /// Its state.
     pub state: Option<PeriodState>,
     /// How many members it has; `None` for a whole period of a league.
     pub total: Option<u64>,
     /// Its first member.
     pub winner: Option<Winner>,
-    /// Its result, if it has one.
     pub result: Option<PeriodResult>,
     /// If it has a result: how many queued events the closing did not wait for.
     pub cut_off: Option<u64>,
@@ -48,7 +45,6 @@ pub struct FoundPeriod {
     pub cohorts: Option<PeriodCohorts>,
 }
 
-/// The cohorts of a period.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PeriodCohorts {
     /// How many there are.
@@ -87,12 +83,14 @@ pub async fn list_periods(
             let store = &engine.store;
             let recorded = store::read_many(store, &live.board, named, &items).await?;
             let now = engine.clock.now();
-            let found = items.into_iter().zip(recorded);
-            let found = found.map(async |(key, recorded)| {
-                let choice = Choice::Key(key);
-                let target = Target::find(&live, window, Track::Shown, &choice, now)?;
-                find_period(engine, &live, target, recorded).await
-            });
+            let found = items
+                .into_iter()
+                .zip(recorded)
+                .map(async |(key, recorded)| {
+                    let choice = Choice::Key(key);
+                    let target = Target::find(&live, window, Track::Shown, &choice, now)?;
+                    find_period(engine, &live, target, recorded).await
+                });
             let items = try_join_all(found).await?;
             Ok((live, Part { items, next }))
         })
@@ -114,9 +112,10 @@ async fn keys_between(
         is_newest_first: true,
     };
     let store = &engine.store;
-    let shards = live.shards.iter();
-    let of_shards =
-        shards.map(|shard| closings::store::periods(store, &shard.shard, unit, wanted, count));
+    let of_shards = live
+        .shards
+        .iter()
+        .map(|shard| closings::store::periods(store, &shard.shard, unit, wanted, count));
     let of_shards = try_join_all(of_shards).await?;
     let mut keys: BTreeSet<String> = of_shards.into_iter().flatten().collect();
     let window = Window::Period(unit);
@@ -186,9 +185,10 @@ pub(crate) async fn find_league_period(
     let all = if state == Some(PeriodState::Final) {
         with_result
     } else {
-        let shards = live.shards.iter();
-        let counts =
-            shards.map(|live| store::listed_cohorts(store, &live.shard, period.unit, named.1));
+        let counts = live
+            .shards
+            .iter()
+            .map(|live| store::listed_cohorts(store, &live.shard, period.unit, named.1));
         let counts: Vec<u64> = try_join_all(counts).await?;
         counts.iter().sum::<u64>().max(with_result)
     };
@@ -239,8 +239,10 @@ async fn cut_off(engine: &Engine, live: &LiveBoard, period: &Period) -> Result<u
         return Ok(0);
     }
     let store = &engine.store;
-    let of_shards = live.shards.iter();
-    let of_shards = of_shards.map(|live| closings::store::cut_off(store, &live.shard, period));
+    let of_shards = live
+        .shards
+        .iter()
+        .map(|live| closings::store::cut_off(store, &live.shard, period));
     Ok(try_join_all(of_shards).await?.iter().sum())
 }
 
@@ -278,8 +280,7 @@ pub(crate) async fn has_data(
         to: key,
         is_newest_first: false,
     };
-    let shards = live.shards_of(section).iter();
-    let of_shards = shards.map(|shard| {
+    let of_shards = live.shards_of(section).iter().map(|shard| {
         let store = &engine.store;
         closings::store::periods(store, &shard.shard, unit, wanted, 1)
     });
@@ -327,7 +328,6 @@ impl Between {
     }
 }
 
-/// A window that has results, and its unit.
 pub(crate) fn unit_of(live: &LiveBoard, window: &str) -> Result<(Window, Unit), Error> {
     match find_window(&live.board, window)? {
         window @ Window::Period(unit) => Ok((window, unit)),

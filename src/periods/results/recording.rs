@@ -33,7 +33,6 @@ pub(crate) fn standing_of(board: &Board, section: &Section) -> Standing {
     Standing::of(board.series(window_of(section), Track::Shown), *section)
 }
 
-/// The window of a section.
 pub(crate) fn window_of(section: &Section) -> Window {
     Window::Period(section.period.unit)
 }
@@ -85,15 +84,15 @@ async fn record_first(
     let result = make(engine, live, section, 1, handing).await?;
     let messages = [message_of(board, section, &result, None)];
     let results = (None, &result);
-    let recorded = store::record(
+    Ok(store::record(
         &engine.store,
         board,
         (window, &key),
         results,
         &messages,
         Some(&forgetting),
-    );
-    Ok(recorded.await?)
+    )
+    .await?)
 }
 
 /// Makes the result of a final section, and hands out its rewards.
@@ -176,8 +175,8 @@ async fn forget_wins(engine: &Engine, live: &LiveBoard, member: &MemberId) -> Re
         loop {
             let between = (None, before.as_deref());
             let keys =
-                store::final_periods(&engine.store, board, *window, between, RESULTS_AT_ONCE);
-            let keys = keys.await?;
+                store::final_periods(&engine.store, board, *window, between, RESULTS_AT_ONCE)
+                    .await?;
             forget_winners(engine, board, *window, &keys, member).await?;
             before = keys.into_iter().nth(RESULTS_AT_ONCE - 1);
             if before.is_none() {
@@ -201,10 +200,10 @@ async fn cohorts_left(
     let seats = erasures::seats_left(&engine.store, home, member).await?;
     // A longer history has lost its first lines.
     let is_all = seats.len() < HISTORY_LINES_MAX;
-    let sections = seats
+    let names = seats
         .into_iter()
-        .map(|(start, cohort)| live.cohort_at(start, cohort));
-    let names = sections.map(|section| live.board.section_key(&section));
+        .map(|(start, cohort)| live.cohort_at(start, cohort))
+        .map(|section| live.board.section_key(&section));
     Ok(is_all.then(|| names.collect()))
 }
 
@@ -267,8 +266,9 @@ pub(crate) fn message_of(
     let key = board.calendar.key(&section.period);
     let of_kind = |kind, data| Message::new(kind, board, &occasion, result.final_at, &data);
     if let (Some(cohort), Some(summary)) = (section.cohort, &result.league) {
-        let league = board.league_of(&section.period);
-        let league = league.expect("invariant: a board with cohorts is a league");
+        let league = board
+            .league_of(&section.period)
+            .expect("invariant: a board with cohorts is a league");
         let data = json!({
             "window": window.to_string(),
             "key": key,

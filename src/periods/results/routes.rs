@@ -202,7 +202,6 @@ impl WinnerBody {
 }
 
 impl PeriodBody {
-    /// The period of a standing.
     pub fn new(target: &Target, state: Option<PeriodState>, total: impl Into<Option<u64>>) -> Self {
         Self {
             key: target.key.clone(),
@@ -320,8 +319,7 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
     let taken = app.memory.for_read(&by, 1).await?;
-    let found = work::read(&app.engine, &id, &window, &choice, cohort.as_deref());
-    let found = found.await?;
+    let found = work::read(&app.engine, &id, &window, &choice, cohort.as_deref()).await?;
     let body = ResultBody::new(&found);
     answer(&app, &found.live, (&body, taken), &headers)
 }

@@ -27,7 +27,6 @@ const MAKING: &str = "making:";
 pub struct PeriodResult {
     /// When the period began.
     pub starts_at: Option<Timestamp>,
-    /// When it ended.
     pub ends_at: Option<Timestamp>,
     /// When its result was recorded.
     pub final_at: Timestamp,
@@ -55,12 +54,10 @@ pub struct PeriodResult {
 /// A result, and its stored form.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Recorded {
-    /// The result.
     pub result: PeriodResult,
     json: String,
 }
 
-/// The winner of a period.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Winner {
     /// Its id; `None` once it was erased.
@@ -83,7 +80,6 @@ pub struct Moderated {
 /// The digest of a final period, or its progress.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Noted<T> {
-    /// The revision of the result.
     pub revision: u64,
     /// How many lines of final standings had lost their member by then, by shard tag, without zeros. A move changes the
     /// tags.

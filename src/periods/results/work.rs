@@ -22,9 +22,7 @@ use crate::redis::StoreError;
 /// A period, with the digest and revision state of its result.
 #[derive(Clone, Debug)]
 pub struct FoundResult {
-    /// The board.
     pub live: Arc<LiveBoard>,
-    /// The period.
     pub period: FoundPeriod,
     /// Whether some hides are not included yet.
     pub is_revising: bool,
@@ -145,8 +143,8 @@ pub async fn period_to_export(
         .with_board(id, async |live| {
             let (named, unit) = unit_of(&live, window)?;
             let now = engine.clock.now();
-            let target = Target::find(&live, window, Track::Shown, choice, now)?;
-            let target = target.in_cohort(&live.board, cohort)?;
+            let target = Target::find(&live, window, Track::Shown, choice, now)?
+                .in_cohort(&live.board, cohort)?;
             let section = target.standing.section();
             let name = live.board.section_key(&section);
             let recorded = store::read(&engine.store, &live.board, named, &name).await?;

@@ -18,9 +18,7 @@ pub const CHANGES_MAX: usize = 100;
 /// How the result of a period was revised.
 #[derive(Clone, Debug)]
 pub struct FoundRevision {
-    /// Its number.
     pub revision: u64,
-    /// What has changed.
     pub change: Revision,
     /// The members hidden or brought back, in the order of the change; `None` once erased.
     pub members: Vec<Option<String>>,
@@ -40,28 +38,31 @@ pub async fn list(
     revise(engine, id).await?;
     engine
         .with_board(id, async |live| {
-            let at = final_section(engine, &live, window, choice, (cohort, None));
-            let Some(at) = at.await? else {
+            let Some(at) = final_section(engine, &live, window, choice, (cohort, None)).await?
+            else {
                 return Ok(Part::last(Vec::new()));
             };
             // Revision 1 is the original result.
             let first = after.max(1) + 1;
-            let last = after.max(1).saturating_add(count as u64);
-            let last = last.min(at.result.revision);
+            let last = after
+                .max(1)
+                .saturating_add(count as u64)
+                .min(at.result.revision);
             let store = &engine.store;
-            let known = store::read(store, &live.board, (at.window, &at.name), first..=last);
-            let found = known.await?.into_iter();
-            let found = found.map(async |(revision, change, members)| {
-                let rewards = changes_of(engine, &live, &at.section, revision).await?;
-                let has_more = rewards.len() > CHANGES_MAX;
-                Ok::<_, Error>(FoundRevision {
-                    revision,
-                    change,
-                    members,
-                    rewards: rewards.into_iter().take(CHANGES_MAX).collect(),
-                    has_more,
-                })
-            });
+            let found = store::read(store, &live.board, (at.window, &at.name), first..=last)
+                .await?
+                .into_iter()
+                .map(async |(revision, change, members)| {
+                    let rewards = changes_of(engine, &live, &at.section, revision).await?;
+                    let has_more = rewards.len() > CHANGES_MAX;
+                    Ok::<_, Error>(FoundRevision {
+                        revision,
+                        change,
+                        members,
+                        rewards: rewards.into_iter().take(CHANGES_MAX).collect(),
+                        has_more,
+                    })
+                });
             let items = try_join_all(found).await?;
             let next = (last < at.result.revision).then_some(last);
             Ok(Part { items, next })
@@ -81,13 +82,15 @@ async fn changes_of(
     if rules.is_empty() {
         return Ok(Vec::new());
     }
-    let shards = live.shards_of(*section).iter();
-    let of_shards =
-        shards.map(|shard| changes(store, &shard.shard, section, revision, CHANGES_MAX + 1));
+    let of_shards = live
+        .shards_of(*section)
+        .iter()
+        .map(|shard| changes(store, &shard.shard, section, revision, CHANGES_MAX + 1));
     let mut all = try_join_all(of_shards).await?.concat();
     all.sort_unstable_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
-    let all = all.into_iter().take(CHANGES_MAX + 1);
-    let all = all
-        .filter_map(|(rule, member, change)| Some((rules.get(rule)?.id.clone(), member, change)));
-    Ok(all.collect())
+    Ok(all
+        .into_iter()
+        .take(CHANGES_MAX + 1)
+        .filter_map(|(rule, member, change)| Some((rules.get(rule)?.id.clone(), member, change)))
+        .collect())
 }

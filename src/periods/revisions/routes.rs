@@ -93,18 +93,23 @@ pub struct RevisionsParams {
 impl From<FoundRevision> for RevisionBody {
     fn from(found: FoundRevision) -> Self {
         let change = found.change;
-        let members = change.members.into_iter().zip(found.members);
-        let members = members.map(|(revised, member)| RevisedMemberBody {
-            member,
-            action: revised.action,
-            place: revised.place,
-        });
-        let rewards = found.rewards.into_iter();
-        let rewards = rewards.map(|(rule, member, change)| RewardChangeBody {
-            rule,
-            member: shown_member(member),
-            change,
-        });
+        let members = change
+            .members
+            .into_iter()
+            .zip(found.members)
+            .map(|(revised, member)| RevisedMemberBody {
+                member,
+                action: revised.action,
+                place: revised.place,
+            });
+        let rewards = found
+            .rewards
+            .into_iter()
+            .map(|(rule, member, change)| RewardChangeBody {
+                rule,
+                member: shown_member(member),
+                change,
+            });
         Self {
             revision: found.revision,
             at: change.at,

@@ -41,9 +41,7 @@ pub enum Moderation {
 /// A line of a journal by which results are to be revised.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct JournalLine {
-    /// The tag of the shard.
     pub tag: String,
-    /// The number of the line.
     pub number: u64,
     /// The member that was hidden or brought back.
     pub member: MemberId,
@@ -82,7 +80,6 @@ impl JournalLine {
 /// Some of the lines of a shard's journal.
 #[derive(Clone, Debug)]
 pub struct JournalPart {
-    /// The lines, in their order.
     pub lines: Vec<JournalLine>,
     /// The number of the last line that was read.
     pub up_to: u64,
@@ -120,17 +117,13 @@ pub struct Revision {
 /// A revision's number, its changes, and the names of its members, `None` for erased ones.
 pub type NamedRevision = (u64, Revision, Vec<Option<String>>);
 
-/// A period that was revised.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RevisedPeriod {
-    /// The window.
     pub window: Window,
-    /// The key of the period.
     pub key: String,
     /// In a league, the name of the cohort.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cohort: Option<String>,
-    /// The revision of its result.
     pub revision: u64,
 }
 
@@ -214,17 +207,19 @@ pub async fn lines_to_revise(
     let end = count.saturating_sub(1).to_string();
     let range = [&list, "0", &end, "WITHSCORES"];
     let first: Vec<(String, u64)> = store.command("ZRANGE", range).await?;
-    let lines = first.into_iter().map(|(name, number)| {
-        let line = name.split_once(SEPARATOR).and_then(|(tag, member)| {
-            Some(JournalLine {
-                tag: tag.to_owned(),
-                number,
-                member: MemberId::parse(member).ok()?,
-            })
-        });
-        require(line, "a noted line lacks its tag or its member")
-    });
-    lines.collect()
+    first
+        .into_iter()
+        .map(|(name, number)| {
+            let line = name.split_once(SEPARATOR).and_then(|(tag, member)| {
+                Some(JournalLine {
+                    tag: tag.to_owned(),
+                    number,
+                    member: MemberId::parse(member).ok()?,
+                })
+            });
+            require(line, "a noted line lacks its tag or its member")
+        })
+        .collect()
 }
 
 /// Replaces the result of a section by its next revision. Each line that causes it has its member in the revision.
@@ -341,27 +336,33 @@ pub async fn read(
             .await
     };
     let changes = of(Kind::Revisions, revisions.iter().map(field).collect()).await?;
-    let known = revisions.into_iter().zip(changes);
-    let known = known.filter_map(|(revision, change)| Some((revision, change?)));
-    let known = known.map(|(revision, change)| {
-        let change: Revision = read_json("a revision", &change)?;
-        Ok((revision, change))
-    });
-    let known: Vec<(u64, Revision)> = known.collect::<Result<_, StoreError>>()?;
-    let fields = known.iter().flat_map(|(revision, change)| {
-        let indexes = 1..=change.members.len();
-        indexes.map(move |index| format!("{}{SEPARATOR}{index}", field(revision)))
-    });
-    let fields: Vec<String> = fields.collect();
+    let known: Vec<(u64, Revision)> = revisions
+        .into_iter()
+        .zip(changes)
+        .filter_map(|(revision, change)| Some((revision, change?)))
+        .map(|(revision, change)| {
+            let change: Revision = read_json("a revision", &change)?;
+            Ok((revision, change))
+        })
+        .collect::<Result<_, StoreError>>()?;
+    let fields: Vec<String> = known
+        .iter()
+        .flat_map(|(revision, change)| {
+            let indexes = 1..=change.members.len();
+            indexes.map(move |index| format!("{}{SEPARATOR}{index}", field(revision)))
+        })
+        .collect();
     if fields.is_empty() {
         return Ok(Vec::new());
     }
     let mut names = of(Kind::RevisedMembers, fields).await?.into_iter();
-    let with_names = known.into_iter().map(|(revision, change)| {
-        let own = names.by_ref().take(change.members.len()).collect();
-        (revision, change, own)
-    });
-    Ok(with_names.collect())
+    Ok(known
+        .into_iter()
+        .map(|(revision, change)| {
+            let own = names.by_ref().take(change.members.len()).collect();
+            (revision, change, own)
+        })
+        .collect())
 }
 
 /// Removes the name of an erased member from the revisions of a window.
@@ -377,10 +378,11 @@ pub async fn forget_member(
         let count = CALL_REVISIONS_MAX.to_string();
         let args = [&list, &cursor, "COUNT", &count];
         let (next, flat): (String, Vec<String>) = store.command("HSCAN", args).await?;
-        let named = flat
+        let named: Vec<String> = flat
             .chunks_exact(2)
-            .filter(|pair| pair[1] == member.as_str());
-        let named: Vec<String> = named.map(|pair| pair[0].clone()).collect();
+            .filter(|pair| pair[1] == member.as_str())
+            .map(|pair| pair[0].clone())
+            .collect();
         if !named.is_empty() {
             let args = std::iter::once(&list).chain(&named);
             let () = store.command("HDEL", args).await?;
@@ -405,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_takes_lines_into_account_up_to_its_numbers_and_all_of_former_shards() {
+    fn a_result_includes_lines_up_to_its_numbers_and_all_of_former_shards() {
         let hides = |tags: &[(&str, u64)]| -> BTreeMap<String, u64> {
             tags.iter()
                 .map(|(tag, number)| ((*tag).to_owned(), *number))

@@ -88,8 +88,11 @@ pub(crate) async fn begin_moderation(
         match known.get(shard.tag()) {
             None => {
                 // All results already include earlier hides.
-                let begun = store::note_lines(&engine.store, board, shard.tag(), (None, last), &[]);
-                return Ok(begun.await.map(drop)?);
+                return Ok(
+                    store::note_lines(&engine.store, board, shard.tag(), (None, last), &[])
+                        .await
+                        .map(drop)?,
+                );
             }
             Some(known) if *known + NOTED_BEHIND_MAX >= last => return Ok(()),
             Some(known) => {
@@ -175,14 +178,17 @@ async fn note_journals(
     live: &LiveBoard,
     noted: &mut BTreeMap<String, u64>,
 ) -> Result<bool, Error> {
-    let shards = live.shards.iter().map(|live| &live.shard);
-    let parts = shards.filter_map(|shard| {
-        let known = *noted.get(shard.tag())?;
-        Some(async move {
-            let part = note_journal(engine, &live.board, shard, known, false).await?;
-            Ok::<_, Error>((shard.tag(), part))
-        })
-    });
+    let parts = live
+        .shards
+        .iter()
+        .map(|live| &live.shard)
+        .filter_map(|shard| {
+            let known = *noted.get(shard.tag())?;
+            Some(async move {
+                let part = note_journal(engine, &live.board, shard, known, false).await?;
+                Ok::<_, Error>((shard.tag(), part))
+            })
+        });
     let mut is_any_left = false;
     for (tag, (up_to, is_more)) in try_join_all(parts).await? {
         is_any_left |= is_more;
@@ -205,8 +211,7 @@ pub(crate) async fn note_journal(
         return Ok((known, false));
     }
     let numbers = (Some(known), part.up_to);
-    let noted = store::note_lines(&engine.store, board, shard.tag(), numbers, &part.lines);
-    let noted = noted.await?;
+    let noted = store::note_lines(&engine.store, board, shard.tag(), numbers, &part.lines).await?;
     // Another caller may have noted fewer.
     Ok((noted, part.is_more || noted < part.up_to))
 }
@@ -242,9 +247,10 @@ async fn revise_by(engine: &Engine, live: &LiveBoard, noted: &JournalLine) -> Re
 async fn revise_cohorts(engine: &Engine, live: &LiveBoard, cause: &Cause<'_>) -> Result<(), Error> {
     let (board, now) = (&live.board, engine.clock.now());
     let (seats, first) = histories::of_member(engine, live, &cause.line.member).await?;
-    let kept = seats.into_iter();
-    let kept = kept.filter(|section| is_kept(board, &section.period, now));
-    let kept: Vec<Section> = kept.collect();
+    let kept: Vec<Section> = seats
+        .into_iter()
+        .filter(|section| is_kept(board, &section.period, now))
+        .collect();
     for sections in kept.chunks(SECTIONS_AT_ONCE) {
         revise_sections(engine, live, sections, cause).await?;
     }
@@ -270,11 +276,12 @@ async fn revise_before(
     loop {
         let between = (None, before.as_deref());
         let keys =
-            results::store::final_periods(&engine.store, board, window, between, SECTIONS_AT_ONCE);
-        let keys = keys.await?;
-        let sections = keys.iter();
-        let sections = sections.filter_map(|key| board.section_named(unit, key));
-        let sections: Vec<Section> = sections.collect();
+            results::store::final_periods(&engine.store, board, window, between, SECTIONS_AT_ONCE)
+                .await?;
+        let sections: Vec<Section> = keys
+            .iter()
+            .filter_map(|key| board.section_named(unit, key))
+            .collect();
         // They come in descending order of their ends.
         let kept = sections.partition_point(|section| is_kept(board, &section.period, now));
         revise_sections(engine, live, &sections[..kept], cause).await?;
@@ -322,17 +329,20 @@ async fn revise_sections(
         return Ok(());
     };
     let board = &live.board;
-    let names = sections.iter().map(|section| board.section_key(section));
-    let names: Vec<String> = names.collect();
+    let names: Vec<String> = sections
+        .iter()
+        .map(|section| board.section_key(section))
+        .collect();
     let results = results::store::read_many(&engine.store, board, window_of(first), &names).await?;
     let recorded = sections.iter().zip(results);
-    let recorded = recorded.filter_map(|(section, recorded)| {
-        let is_due = !cause.line.is_in(&recorded?.result.hides);
-        // The result of a whole period of a league names nobody.
-        let has_members = section.cohort.is_some() == board.is_league();
-        (is_due && has_members).then_some(section)
-    });
-    let sections: Vec<&Section> = recorded.collect();
+    let sections: Vec<&Section> = recorded
+        .filter_map(|(section, recorded)| {
+            let is_due = !cause.line.is_in(&recorded?.result.hides);
+            // The result of a whole period of a league names no member.
+            let has_members = section.cohort.is_some() == board.is_league();
+            (is_due && has_members).then_some(section)
+        })
+        .collect();
     let places = sections
         .iter()
         .map(|section| find(engine, live, section, &cause.line.member));
@@ -340,8 +350,7 @@ async fn revise_sections(
     for (section, mark) in sections.into_iter().zip(places) {
         if mark?.is_some() {
             let mut handing = rewards::walk::begin_handing(engine, live, section).await?;
-            let revised = revise_section(engine, live, section, cause, &mut handing);
-            let revised = revised.await;
+            let revised = revise_section(engine, live, section, cause, &mut handing).await;
             handing.give_back().await?;
             revised?;
         }
@@ -383,8 +392,8 @@ async fn revise_section(
     result.revision += 1;
     // Hides came after the walk. A revision that includes more hides than it covers leaves nothing for the next ones to do.
     if results::recording::moderated(engine, live, section).await? != result.walked {
-        let made = results::recording::make(engine, live, section, result.revision, handing);
-        let made = made.await?;
+        let made =
+            results::recording::make(engine, live, section, result.revision, handing).await?;
         result = PeriodResult {
             total: made.total,
             winner: made.winner,
@@ -411,15 +420,15 @@ async fn revise_section(
     }
     let results = (&seen, &result);
     let change = (&lines[..], &change);
-    let revised = store::revise_result(
+    Ok(store::revise_result(
         &engine.store,
         board,
         section,
         results,
         change,
         &cause.forgetting,
-    );
-    Ok(revised.await?)
+    )
+    .await?)
 }
 
 /// The noted lines, the cause among them, that the walk of a result includes and that the result does not cover yet.
@@ -431,9 +440,11 @@ async fn covered(
 ) -> Result<Vec<JournalLine>, Error> {
     let mut noted = store::revised(&engine.store, &live.board).await?;
     note_journals(engine, live, &mut noted).await?;
-    let walked = result.walked.iter();
-    let walked = walked.map(|(tag, of)| (tag.clone(), of.hides));
-    let walked: BTreeMap<String, u64> = walked.collect();
+    let walked: BTreeMap<String, u64> = result
+        .walked
+        .iter()
+        .map(|(tag, of)| (tag.clone(), of.hides))
+        .collect();
     let mut lines = store::lines_to_revise(&engine.store, &live.board, COVERED_MAX).await?;
     lines.retain(|line| line.is_in(&walked) && !line.is_in(&result.hides));
     if !lines.iter().any(|line| line.is_of_same(cause.line)) {
@@ -460,11 +471,14 @@ async fn revised_members<'l>(
     let reader = Reader::new(engine, live, Freshness::Current);
     let list = Merged::new(&reader, standing_of(&live.board, section));
     let ahead = list.positions(marks).boxed().await?;
-    let members = lines.iter().zip(ahead).map(|(line, ahead)| RevisedMember {
-        action: line.says(),
-        place: ahead + 1,
-    });
-    let members = members.collect();
+    let members = lines
+        .iter()
+        .zip(ahead)
+        .map(|(line, ahead)| RevisedMember {
+            action: line.says(),
+            place: ahead + 1,
+        })
+        .collect();
     Ok((lines, members))
 }
 

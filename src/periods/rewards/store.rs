@@ -29,7 +29,6 @@ pub struct RewardWalk {
     pub lease: u64,
     /// The revision of the result under which it decides.
     pub revision: u64,
-    /// Its own number.
     pub number: u64,
 }
 
@@ -40,19 +39,16 @@ pub struct Winner {
     pub member: String,
     /// Its rank, as shown.
     pub rank: u64,
-    /// Its score.
     pub score: Score,
     /// The indexes of the rules by which it wins.
     pub rules: Vec<usize>,
 }
 
-/// The state of a reward.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RewardState {
     /// It can be claimed.
     Open,
-    /// It was claimed.
     Claimed,
     /// It was claimed, and is no longer won.
     Revoked,
@@ -79,7 +75,6 @@ pub enum RewardChange {
 pub struct Claim {
     /// The name of the claimant.
     pub by: String,
-    /// When it was claimed.
     #[serde(deserialize_with = "ms")]
     pub at: Timestamp,
     /// The member's rank at that time.
@@ -93,16 +88,12 @@ pub struct RewardEntry {
     pub rule: usize,
     /// The member's rank when it last won.
     pub rank: u64,
-    /// The member's score.
     pub score: Score,
-    /// Its state.
     pub state: RewardState,
-    /// Its claim, if any.
     #[serde(default)]
     pub claim: Option<Claim>,
 }
 
-/// The outcome of a claim.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Claimed {
@@ -124,7 +115,6 @@ pub enum Claimed {
     Behind,
 }
 
-/// A claim.
 #[derive(Clone, Copy, Debug)]
 pub struct Claiming<'a> {
     /// The member that won the reward.
@@ -133,7 +123,6 @@ pub struct Claiming<'a> {
     pub rule: usize,
     /// The name of the claimant.
     pub by: &'a str,
-    /// The time of the claim.
     pub at: Timestamp,
     /// The revision of the result that the caller knows.
     pub revision: u64,
@@ -160,7 +149,6 @@ impl RewardPlace {
         self.0.get(range)?.parse().ok()
     }
 
-    /// The member.
     pub fn member(&self) -> &str {
         self.0.get(18..).unwrap_or_default()
     }
@@ -229,9 +217,9 @@ pub async fn list(
 ) -> Result<Vec<(RewardPlace, RewardEntry)>, StoreError> {
     let from = after.map_or_else(|| "[l".to_owned(), |RewardPlace(name)| format!("({name}"));
     let range = (from, "(m".to_owned());
-    let read = read(store, shard, section, range, count, None);
-    let rewards = read.await?.into_iter();
-    Ok(rewards
+    Ok(read(store, shard, section, range, count, None)
+        .await?
+        .into_iter()
         .map(|(place, Packed(entry))| (place, entry))
         .collect())
 }
@@ -244,9 +232,12 @@ pub async fn of_member(
     member: &str,
 ) -> Result<Vec<RewardEntry>, StoreError> {
     let range = (String::new(), String::new());
-    let read = read::<String, _>(store, shard, section, range, 0, Some(member));
-    let entries = read.await?.into_iter().map(|(_, Packed(entry))| entry);
-    let mut rewards: Vec<RewardEntry> = entries.collect();
+    let mut rewards: Vec<RewardEntry> =
+        read::<String, _>(store, shard, section, range, 0, Some(member))
+            .await?
+            .into_iter()
+            .map(|(_, Packed(entry))| entry)
+            .collect();
     rewards.sort_unstable_by_key(|entry| entry.rule);
     Ok(rewards)
 }
@@ -264,9 +255,9 @@ pub async fn changes(
         format!("[c{revision:015}"),
         format!("(c{:015}", revision + 1),
     );
-    let read = read(store, shard, section, range, count, None);
-    let changes = read.await?.into_iter();
-    changes
+    read(store, shard, section, range, count, None)
+        .await?
+        .into_iter()
         .map(|(place, change): (RewardPlace, _)| {
             let rule = require(place.rule(), "a change does not name its rule")?;
             Ok((rule, place.member().to_owned(), change))

@@ -61,7 +61,6 @@ struct Position {
 /// Progress in revoking rewards that are no longer won.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct TakenBack {
-    /// The current shard.
     shard: usize,
     /// The place in that shard.
     after: Option<String>,
@@ -69,7 +68,6 @@ struct TakenBack {
     won: u64,
 }
 
-/// A walk in progress.
 struct Walk<'a> {
     engine: &'a Engine,
     live: &'a LiveBoard,
@@ -132,8 +130,9 @@ pub(crate) async fn begin_handing(
         });
     }
     let first = &live.shards_of(*section)[0];
-    let turn = timeout_at(until.into(), Arc::clone(&first.handing).lock_owned()).await;
-    let turn = turn.map_err(|_| unfinished(live))?;
+    let turn = timeout_at(until.into(), Arc::clone(&first.handing).lock_owned())
+        .await
+        .map_err(|_| unfinished(live))?;
     let leased = match section.cohort {
         Some(_) => Leased::of_shard(&first.shard, "rewards"),
         None => Leased::of_board(&live.board, "rewards"),
@@ -304,12 +303,15 @@ impl<'a> Walk<'a> {
 
     /// Stores what members of each shard win; `all`: also calls shards without winners.
     async fn note(&self, of_shards: Vec<Vec<Winner>>, all: bool) -> Result<(), Error> {
-        let of_shards = self.shards().iter().zip(of_shards);
-        let of_shards = of_shards.filter(|(_, winners)| all || !winners.is_empty());
-        let noted = of_shards.map(async |(shard, winners)| {
-            let store = &self.engine.store;
-            store::hand_out(store, &shard.shard, self.section, self.number(), &winners).await
-        });
+        let noted = self
+            .shards()
+            .iter()
+            .zip(of_shards)
+            .filter(|(_, winners)| all || !winners.is_empty())
+            .map(async |(shard, winners)| {
+                let store = &self.engine.store;
+                store::hand_out(store, &shard.shard, self.section, self.number(), &winners).await
+            });
         Ok(try_join_all(noted).await.map(drop)?)
     }
 
@@ -317,8 +319,8 @@ impl<'a> Walk<'a> {
     async fn take_back(&mut self) -> Result<(), Error> {
         let TakenBack { shard, after, won } = &self.at.taken_back;
         let (store, own) = (&self.engine.store, &self.shards()[*shard].shard);
-        let met = store::take_back(store, own, self.section, self.number(), after.as_deref());
-        let (more, last) = met.await?;
+        let (more, last) =
+            store::take_back(store, own, self.section, self.number(), after.as_deref()).await?;
         self.at.taken_back = TakenBack {
             shard: if last.is_some() { *shard } else { shard + 1 },
             won: won + more,

@@ -24,11 +24,9 @@ use crate::runtime::join::try_join_all;
 /// What a member has won by a rule.
 #[derive(Clone, Debug)]
 pub struct FoundReward {
-    /// The rule.
     pub rule: RuleId,
     /// What it gives.
     pub reward: Reward,
-    /// The member that won it.
     pub member: String,
     /// Its rank, score, state and claim.
     pub entry: RewardEntry,
@@ -37,15 +35,10 @@ pub struct FoundReward {
 /// A request to claim a reward.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
-    /// The board.
     pub board: BoardId,
-    /// The window.
     pub window: String,
-    /// The key of the period.
     pub key: String,
-    /// The rule.
     pub rule: RuleId,
-    /// The member that won it.
     pub member: MemberId,
     /// The name of the claimant.
     pub by: String,
@@ -54,7 +47,6 @@ pub struct ClaimRequest {
 /// Selects a section: in a league the named cohort (as users call it) or that of the member; otherwise the whole period.
 pub(crate) type Whose<'a> = (Option<&'a str>, Option<&'a MemberId>);
 
-/// A final section.
 pub(crate) struct FinalSection {
     pub section: Section,
     /// Its name among the results.
@@ -75,17 +67,17 @@ pub async fn list(
     revisions::work::revise(engine, id).await?;
     engine
         .with_board(id, async |live| {
-            let at = final_section(engine, &live, window, choice, whose);
-            let Some(at) = at.await? else {
+            let Some(at) = final_section(engine, &live, window, choice, whose).await? else {
                 return Ok((live, Part::last(Vec::new())));
             };
             let rules = live.board.all_rules_of(&at.section.period);
             let store = &engine.store;
             let (found, limit) = if let (_, Some(member)) = whose {
                 let shard = &live.shard_in(at.section, member).shard;
-                let won = store::of_member(store, shard, &at.section, member.as_str());
-                let won = won.await?.into_iter();
-                let won = won.map(|entry| (member.to_string(), entry));
+                let won = store::of_member(store, shard, &at.section, member.as_str())
+                    .await?
+                    .into_iter()
+                    .map(|entry| (member.to_string(), entry));
                 (won.collect(), usize::MAX)
             } else {
                 let after = after.map(|after| place_of(rules, after)).transpose()?;
@@ -94,8 +86,9 @@ pub async fn list(
                 (found.await?, limit)
             };
             let is_more = found.len() > limit;
-            let known = found.into_iter().take(limit);
-            let items: Vec<_> = known
+            let items: Vec<_> = found
+                .into_iter()
+                .take(limit)
                 .filter_map(|(member, entry)| FoundReward::new(rules, member, entry))
                 .collect();
             let next = items.last().filter(|_| is_more).map(FoundReward::cursor);
@@ -128,8 +121,9 @@ pub async fn claim(
         .with_board(&request.board, async |live| {
             let revised = revisions::work::revise(engine, &request.board).await?;
             let whose = (None, Some(member));
-            let at = final_section(engine, &live, &request.window, &choice, whose);
-            let at = at.await?.ok_or_else(not_found)?;
+            let at = final_section(engine, &live, &request.window, &choice, whose)
+                .await?
+                .ok_or_else(not_found)?;
             let mut rules = live.board.rules_of(&at.section.period);
             let named = rules.find(|(_, rule)| rule.id == request.rule);
             let (rule, _) = named.ok_or_else(not_found)?;
@@ -231,8 +225,9 @@ async fn rewards_behind(
     let of_shards = shards.map(|shard| store::list(store, &shard.shard, section, after, count));
     let mut all = try_join_all(of_shards).await?.concat();
     all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-    let all = all.into_iter().take(count);
     Ok(all
+        .into_iter()
+        .take(count)
         .map(|(place, entry)| (place.member().to_owned(), entry))
         .collect())
 }
@@ -266,7 +261,9 @@ fn place_of(rules: &[Rule], cursor: &str) -> Result<RewardPlace, Error> {
 
 /// The claimant of a reward, and the time of the claim.
 fn claim_of(entry: &RewardEntry) -> (String, Timestamp) {
-    let claim = entry.claim.as_ref();
-    let claim = claim.expect("invariant: a reward that is claimed or revoked has its claim");
+    let claim = entry
+        .claim
+        .as_ref()
+        .expect("invariant: a reward that is claimed or revoked has its claim");
     (claim.by.clone(), claim.at)
 }

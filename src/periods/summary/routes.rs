@@ -63,8 +63,7 @@ impl From<&Summary> for SummaryBody {
     fn from(summary: &Summary) -> Self {
         let board = &summary.live.board;
         let definition = &board.definition;
-        let windows = summary.windows.iter();
-        let windows = windows.map(|found| WindowSummary {
+        let windows = summary.windows.iter().map(|found| WindowSummary {
             window: found.target.window,
             period: PeriodBody::new(&found.target, found.state, found.found),
         });

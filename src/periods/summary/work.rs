@@ -20,7 +20,6 @@ use crate::standings::tiers::TiersView;
 /// A board and its running standings.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The board.
     pub live: Arc<LiveBoard>,
     /// The running standing of each of its windows, and how many members it has.
     pub windows: Vec<FoundIn<u64>>,
@@ -55,32 +54,36 @@ pub async fn summarize(
         .with_board(id, async |live| {
             let windows = live.board.definition.windows.iter();
             let is_league = live.board.is_league();
-            let requests = windows.map(|window| StandingRequest {
-                board: id.clone(),
-                window: window.to_string(),
-                choice: Choice::Current,
-                cohort: if is_league {
-                    CohortChoice::All
-                } else {
-                    CohortChoice::Unnamed
-                },
-                track: Track::default(),
-                includes: Includes::default(),
-                freshness,
-                size: Size::Small,
-                visibility: Visibility::Visible,
-                asker: None,
-            });
-            let requests: Vec<StandingRequest> = requests.collect();
-            let read = requests.iter();
-            let read = read.map(|request| standing::read(engine, request, &SummaryView));
+            let requests: Vec<StandingRequest> = windows
+                .map(|window| StandingRequest {
+                    board: id.clone(),
+                    window: window.to_string(),
+                    choice: Choice::Current,
+                    cohort: if is_league {
+                        CohortChoice::All
+                    } else {
+                        CohortChoice::Unnamed
+                    },
+                    track: Track::default(),
+                    includes: Includes::default(),
+                    freshness,
+                    size: Size::Small,
+                    visibility: Visibility::Visible,
+                    asker: None,
+                })
+                .collect();
+            let read = requests
+                .iter()
+                .map(|request| standing::read(engine, request, &SummaryView));
             let found = try_join_all(read).await.map_err(|error| match error {
                 // The definition has changed meanwhile.
                 error if error.is(UNKNOWN_WINDOW) => Error::Again(Outdated::Board),
                 error => error,
             })?;
-            let live = found.last().map(|last| Arc::clone(&last.live));
-            let live = live.ok_or(Error::Again(Outdated::Board))?;
+            let live = found
+                .last()
+                .map(|last| Arc::clone(&last.live))
+                .ok_or(Error::Again(Outdated::Board))?;
             if found.iter().any(|one| one.live.board != live.board) {
                 return Err(Error::Again(Outdated::Board));
             }

@@ -84,8 +84,10 @@ pub async fn read(
     let Some(summary) = stored.next().flatten() else {
         return Ok(None);
     };
-    let outcomes = members.iter().zip(stored);
-    let outcomes = outcomes.filter_map(|(member, outcome)| Some(((*member).to_owned(), outcome?)));
+    let outcomes = members
+        .iter()
+        .zip(stored)
+        .filter_map(|(member, outcome)| Some(((*member).to_owned(), outcome?)));
     decided(&summary, outcomes).map(Some)
 }
 

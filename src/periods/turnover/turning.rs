@@ -109,8 +109,10 @@ async fn outcome(
                 CohortState::Decided => {}
                 CohortState::Empty => return Ok(None),
                 CohortState::Open => {
-                    let end = live.board.end_of(&section.period);
-                    let end = end.expect("invariant: the periods of a league end");
+                    let end = live
+                        .board
+                        .end_of(&section.period)
+                        .expect("invariant: the periods of a league end");
                     close_league_until(engine, id, end).await?;
                 }
             }
@@ -146,8 +148,9 @@ pub(crate) async fn decide_cohort(
             if entries.is_empty() {
                 return Ok(CohortState::Empty);
             }
-            let league = board.league_of(period);
-            let league = league.expect("invariant: a board with cohorts is a league");
+            let league = board
+                .league_of(period)
+                .expect("invariant: a board with cohorts is a league");
             let tier = section.cohort.map_or(0, |cohort| cohort.tier);
             let decimals = board.definition.decimals;
             let (summary, outcomes) = league.decide(tier, decimals, now, entries);
@@ -203,12 +206,14 @@ async fn placed(
         visible.clone()
     };
     let visible: HashSet<&str> = visible.iter().map(|entry| &*entry.member).collect();
-    let placed = all.iter().map(|entry| Placed {
-        member: entry.member.to_string(),
-        score: entry.score,
-        is_hidden: !visible.contains(&*entry.member),
-    });
-    Ok(placed.collect())
+    Ok(all
+        .iter()
+        .map(|entry| Placed {
+            member: entry.member.to_string(),
+            score: entry.score,
+            is_hidden: !visible.contains(&*entry.member),
+        })
+        .collect())
 }
 
 /// Closes the periods of a league that end up to an instant, without recording their results.
@@ -330,8 +335,10 @@ fn change_of(
     seen: StoredPlayer,
     outcome: Option<&Outcome>,
 ) -> PlayerChange {
-    let unit = live.board.league_unit();
-    let unit = unit.expect("invariant: a board with seats is a league");
+    let unit = live
+        .board
+        .league_unit()
+        .expect("invariant: a board with seats is a league");
     let Turned { player, line } = seen.player.turned(&live.board, unit, outcome);
     PlayerChange {
         member: member.clone(),

@@ -52,22 +52,27 @@ impl Turnover {
         let (store, unit) = (&engine.store, self.period.unit);
         // `0` follows `/`, which precedes the cohort in a name.
         let stop = format!("{}0", live.board.calendar.key(&self.period));
-        let of_shards = live.shards.iter().zip(&self.after);
-        let names = of_shards.map(async |(live, after)| {
-            let Some(after) = after else {
-                return Ok(Vec::new());
-            };
-            let keys = Keys {
-                from: Bound::Excluded(after),
-                to: Bound::Excluded(&stop),
-                is_newest_first: false,
-            };
-            closings::store::periods(store, &live.shard, unit, keys, COHORTS_AT_ONCE).await
-        });
+        let names = live
+            .shards
+            .iter()
+            .zip(&self.after)
+            .map(async |(live, after)| {
+                let Some(after) = after else {
+                    return Ok(Vec::new());
+                };
+                let keys = Keys {
+                    from: Bound::Excluded(after),
+                    to: Bound::Excluded(&stop),
+                    is_newest_first: false,
+                };
+                closings::store::periods(store, &live.shard, unit, keys, COHORTS_AT_ONCE).await
+            });
         let names = try_join_all(names).await?;
-        let sections = names.iter().flatten();
-        let sections = sections.map(|name| live.section_noted(unit, name));
-        let sections: Vec<Section> = sections.collect::<Result<_, _>>()?;
+        let sections: Vec<Section> = names
+            .iter()
+            .flatten()
+            .map(|name| live.section_noted(unit, name))
+            .collect::<Result<_, _>>()?;
         if !sections.is_empty() {
             turn_over(engine, live, &sections).await?;
             expire_cohorts(engine, live, &sections).await?;
@@ -150,8 +155,9 @@ async fn without_result(
     let names = sections.iter().map(|section| board.section_key(section));
     let (window, names) = (window_of(&sections[0]), names.collect::<Vec<_>>());
     let results = results::store::read_many(&engine.store, board, window, &names).await?;
-    let due = sections.iter().zip(results);
-    Ok(due
+    Ok(sections
+        .iter()
+        .zip(results)
         .filter(|(_, result)| result.is_none())
         .map(|(section, _)| *section)
         .collect())
@@ -216,15 +222,15 @@ async fn record_period(engine: &Engine, live: &LiveBoard, period: &Period) -> Re
     };
     let cohorts = results::store::final_cohorts(&engine.store, board, window, &key).await?;
     let messages = [message_of(board, &section, &result, Some(cohorts))];
-    let recorded = results::store::record(
+    results::store::record(
         &engine.store,
         board,
         (window, &key),
         (None, &result),
         &messages,
         None,
-    );
-    recorded.await?;
+    )
+    .await?;
     // The recorder may have crashed before this note.
     Ok(board_notes::note(&engine.store, NotedFor::Outbox, board).await?)
 }

@@ -135,8 +135,7 @@ pub async fn list(
     Query(params): Query<PartParams>,
 ) -> Answer<DeadLetterList> {
     let (after, limit) = params.part(str::parse::<LetterId>)?;
-    let found = work::list(&app.engine, &board, after.as_ref(), limit);
-    let (live, letters) = found.await?;
+    let (live, letters) = work::list(&app.engine, &board, after.as_ref(), limit).await?;
     let (dead_letters, next) = letters.shown(|letter| DeadLetterBody::new(&live.board, letter));
     Ok(JsonResponse(DeadLetterList { dead_letters, next }))
 }

@@ -22,7 +22,6 @@ pub const DEAD_LETTERS_MAX: u32 = 1_000;
 /// How long a dead letter is kept. Redis may have older ones, which are not shown.
 pub const DEAD_LETTERS_KEPT: Span = Span::days(7);
 
-/// A dead letter.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeadLetter {
     /// Its place in the list of its shard.
@@ -50,8 +49,10 @@ impl DeadLetter {
 
     /// The value of a field; empty if there is none.
     pub fn field(&self, name: &str) -> &[u8] {
-        let mut fields = self.fields.chunks_exact(2);
-        let found = fields.find(|field| field[0] == name.as_bytes());
+        let found = self
+            .fields
+            .chunks_exact(2)
+            .find(|field| field[0] == name.as_bytes());
         found.map(|field| &field[1][..]).unwrap_or_default()
     }
 }
@@ -80,14 +81,11 @@ impl DeadReason {
 pub struct LetterId {
     /// Its place in the list of its shard.
     pub place: EntryId,
-    /// Its shard.
     pub shard: ShardId,
-    /// The generation of its board.
     pub generation: u64,
 }
 
 impl LetterId {
-    /// The id of a letter of a shard.
     pub fn of(shard: &Shard, letter: &DeadLetter) -> Self {
         Self {
             place: letter.place,
@@ -128,7 +126,6 @@ impl FromStr for LetterId {
     }
 }
 
-/// The outcome of a replay.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Replayed {
     /// Its event is in the queue, which has grown by this many bytes: 0 if it waited there already.

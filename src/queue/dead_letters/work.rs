@@ -18,10 +18,8 @@ use crate::runtime::join::try_join_all;
 /// The most letters that one call reads.
 const PART_MAX: usize = 100;
 
-/// A dead letter.
 #[derive(Clone, Debug)]
 pub struct FoundLetter {
-    /// Its id.
     pub id: LetterId,
     /// Why it is dead: the name of a `DeadReason`, or one of a newer release.
     pub reason: String,
@@ -98,9 +96,11 @@ pub async fn list(
     engine
         .with_board(board, async |live| {
             let (store, kept) = (&engine.store, replaying::letters_from(engine));
-            let shards = live.shards.iter();
-            let shards = shards.map(|live| Letters::of(&live.shard, kept, after));
-            let mut shards: Vec<Letters<'_>> = shards.collect();
+            let mut shards: Vec<Letters<'_>> = live
+                .shards
+                .iter()
+                .map(|live| Letters::of(&live.shard, kept, after))
+                .collect();
             let mut found = Vec::new();
             while found.len() <= count {
                 let part = PART_MAX.min(count + 1);
@@ -157,8 +157,10 @@ pub(crate) async fn letters_under(
         if letters.read.is_empty() {
             return Ok(found);
         }
-        let read = letters.read.drain(..);
-        let under = read.filter(|letter| letter.field("id") == id.as_str().as_bytes());
+        let under = letters
+            .read
+            .drain(..)
+            .filter(|letter| letter.field("id") == id.as_str().as_bytes());
         found.extend(under.map(|letter| FoundLetter::new(LetterId::of(shard, &letter), &letter)));
     }
 }

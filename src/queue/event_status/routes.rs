@@ -204,8 +204,9 @@ pub async fn get(
     if !caller.may_read(&live.board) {
         events.iter_mut().for_each(EventStatus::withhold);
     }
-    let events = events.into_iter();
-    let events = events.map(|event| EventStatusBody::new(&live.board, &request.id, event));
+    let events = events
+        .into_iter()
+        .map(|event| EventStatusBody::new(&live.board, &request.id, event));
     Ok(JsonResponse(EventStatuses {
         events: events.collect(),
     }))

@@ -21,23 +21,18 @@ use crate::queue::{self, dead_letters};
 use crate::redis::StoreError;
 use crate::runtime::join::try_join_all;
 
-/// Which events are looked for.
 #[derive(Clone, Debug)]
 pub struct EventsRequest {
-    /// The board.
     pub board: BoardId,
-    /// The id.
     pub id: EventId,
     /// The member; without one, all shards are asked.
     pub member: Option<MemberId>,
 }
 
-/// The outcome of an event.
 #[derive(Debug)]
 pub enum EventStatus {
     /// It waits to be applied.
     Queued(Box<QueuedEvent>),
-    /// It was accepted.
     Applied {
         /// How it ended.
         status: Status,
@@ -50,15 +45,13 @@ pub enum EventStatus {
     Rejected {
         /// The instant that it would have counted for.
         at: Timestamp,
-        /// Why.
         error: Error,
     },
-    /// It is a dead letter.
     Dead(Box<FoundLetter>),
 }
 
 impl EventStatus {
-    /// Takes away what only those who may read the board are told.
+    /// Removes what only callers that may read the board see.
     pub fn withhold(&mut self) {
         match self {
             Self::Applied { scores, .. } => scores.clear(),
@@ -95,8 +88,7 @@ impl Found {
 
     /// Drops waiting events that were accepted, and dead letters of events that were accepted or wait again.
     fn tell_once(&mut self) {
-        let taken = self.known.iter().map(|known| known.fingerprint);
-        let taken: Vec<u64> = taken.collect();
+        let taken: Vec<u64> = self.known.iter().map(|known| known.fingerprint).collect();
         self.waiting
             .retain(|event| !taken.contains(&event.fingerprint));
         let waiting = self.waiting.iter().map(|event| event.fingerprint);
@@ -136,8 +128,9 @@ async fn find_events(
         found.keep_own(member);
     }
     found.tell_once();
-    let waiting = found.waiting.into_iter();
-    let mut events: Vec<_> = waiting
+    let mut events: Vec<_> = found
+        .waiting
+        .into_iter()
         .map(|event| EventStatus::Queued(Box::new(event)))
         .collect();
     let is_taken = !found.known.is_empty();
@@ -159,16 +152,20 @@ async fn look_in_log(
     live: &LiveBoard,
     request: &EventsRequest,
 ) -> Result<Vec<QueuedEvent>, Error> {
-    let log = queue::of(engine).log.as_ref();
-    let Some(log) = log.filter(|_| !live.board.is_league()) else {
+    let Some(log) = queue::of(engine)
+        .log
+        .as_ref()
+        .filter(|_| !live.board.is_league())
+    else {
         return Ok(Vec::new());
     };
     let (board, id, member) = (&*live.board, &request.id, request.member.as_ref());
     let store = &engine.store;
     let mut from = Vec::new();
     for (partition, _) in log.ends().await? {
-        let shards = current_shards(live, member).into_iter();
-        let known = shards.map(|shard| intake::store::known_offsets(store, shard, &partition));
+        let known = current_shards(live, member)
+            .into_iter()
+            .map(|shard| intake::store::known_offsets(store, shard, &partition));
         let known = try_join_all(known).await?;
         let least = known.iter().map(KnownOffsets::taken).min().flatten();
         // A shard that knows nothing of a partition has taken no record of it before the floor.
@@ -189,8 +186,9 @@ async fn look_in_log(
     let is_of_board = |event: &LogEvent| event.generation.is_none_or(|of| of == board.generation);
     let events = events.filter(is_of_board);
     // An event that its board can't read will be dead, and is reported with the dead records.
-    let events = events.filter_map(|event| event.queued(board, || id.clone(), now).ok());
-    Ok(events.collect())
+    Ok(events
+        .filter_map(|event| event.queued(board, || id.clone(), now).ok())
+        .collect())
 }
 
 /// Everything that the shards know about the event.
@@ -201,8 +199,7 @@ async fn look_for_id(
 ) -> Result<Found, Error> {
     let (id, member) = (&request.id, request.member.as_ref());
     let (store, mut found) = (&engine.store, Found::default());
-    let of_shards = shards_for(live, member).into_iter();
-    let of_shards = of_shards.map(async |shard| {
+    let of_shards = shards_for(live, member).into_iter().map(async |shard| {
         // In this order: an event that is applied or dies between two of these reads is seen twice, not missed.
         let waiting = queues::find(store, shard, id).await?;
         let known = events::known(store, shard, id).await?;
@@ -215,8 +212,9 @@ async fn look_for_id(
         found.refused.extend(refused.into_iter().flatten());
     }
     // Letters move along with their board.
-    let current = current_shards(live, member).into_iter();
-    let letters = current.map(|shard| dead_letters::work::letters_under(engine, shard, id));
+    let letters = current_shards(live, member)
+        .into_iter()
+        .map(|shard| dead_letters::work::letters_under(engine, shard, id));
     for letters in try_join_all(letters).await? {
         found.letters.extend(letters);
     }
@@ -257,8 +255,9 @@ async fn has_erased(
 ) -> Result<bool, Error> {
     // Members of one former shard may be in any shard now.
     let member = member.filter(|_| live.former.is_empty());
-    let asked = current_shards(live, member).into_iter();
-    let asked = asked.map(|shard| erasures::has_erased(&engine.store, shard));
+    let asked = current_shards(live, member)
+        .into_iter()
+        .map(|shard| erasures::has_erased(&engine.store, shard));
     Ok(try_join_all(asked).await?.contains(&true))
 }
 
@@ -277,8 +276,10 @@ fn refusal(json: &str) -> Result<EventStatus, Error> {
 
 /// The shards, including former ones, that may know an event of this member, or of any member.
 fn shards_for<'a>(live: &'a LiveBoard, member: Option<&MemberId>) -> Vec<&'a Shard> {
-    let former = live.former.iter();
-    let former = former.flat_map(|former| former.shards_for(member));
+    let former = live
+        .former
+        .iter()
+        .flat_map(|former| former.shards_for(member));
     current_shards(live, member)
         .into_iter()
         .chain(former)

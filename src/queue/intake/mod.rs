@@ -83,7 +83,6 @@ pub const PASS_INTERVAL: Duration = Duration::from_millis(250);
 /// A readable record of Kafka.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogEvent {
-    /// Its offset in its partition.
     pub offset: i64,
     /// The generation of its board, if the record has it: those that this service writes do. An event of another generation
     /// does not count.
@@ -102,8 +101,10 @@ impl LogEvent {
         id: impl FnOnce() -> EventId,
         now: Timestamp,
     ) -> Result<QueuedEvent, DeadCause> {
-        let event = self.incoming.event(board);
-        let mut event = event.map_err(|error| DeadCause::Unreadable(error.to_string()))?;
+        let mut event = self
+            .incoming
+            .event(board)
+            .map_err(|error| DeadCause::Unreadable(error.to_string()))?;
         let id = event.id.take().unwrap_or_else(id);
         // The clocks of others that write to the log are not under our control.
         let latest = Timestamp::from_ms_clamped(now.ms().saturating_add(FUTURE_MS_MAX));
@@ -140,9 +141,7 @@ impl DeadCause {
 /// A readable record of Kafka that can't be queued.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeadRecord {
-    /// Its offset.
     pub offset: i64,
-    /// Why.
     pub cause: DeadCause,
 }
 
@@ -164,7 +163,6 @@ pub enum Taking {
 /// What to look for in the log: the events of a board under an id.
 #[derive(Clone, Debug)]
 pub struct Sought<'a> {
-    /// The board.
     pub board: &'a Board,
     /// The id. The events found have it in [`LogEvent::incoming`].
     pub id: &'a EventId,
@@ -214,7 +212,7 @@ pub trait EventLog: fmt::Debug + Send + Sync {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    /// Takes records into the queues of shards until it is told to stop. Does nothing if others consume the log.
+    /// Takes records into the queues of shards until it has to stop. Does nothing if others consume the log.
     fn consume(
         self: Arc<Self>,
         engine: Arc<Engine>,

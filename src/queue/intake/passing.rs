@@ -84,8 +84,11 @@ impl Intake {
             let mut shards = live.iter().flat_map(|live| &live.shards);
             !shards.any(|live| QueueName::of(&live.shard) == *name)
         };
-        let gone = wanted.iter().filter(|name| is_gone(name)).cloned();
-        let gone = gone.collect();
+        let gone = wanted
+            .iter()
+            .filter(|name| is_gone(name))
+            .cloned()
+            .collect();
         store::want(&self.engine.store, gone, false).await?;
         Ok(())
     }
@@ -106,8 +109,9 @@ impl Intake {
                 let shards = (0..live.shards.len()).filter(|index| is_wanted(live, *index));
                 tasks.extend(shards.map(|index| self.task(live, index, Vec::new(), self.position)));
             }
-            let running = stream::iter(tasks).map(|task| self.run(task));
-            let running = running.buffer_unordered(AT_ONCE);
+            let running = stream::iter(tasks)
+                .map(|task| self.run(task))
+                .buffer_unordered(AT_ONCE);
             let outcomes: Vec<_> = running.collect().await;
             for outcome in outcomes {
                 self.note(&outcome);

@@ -19,7 +19,6 @@ pub(super) const AT_ONCE: usize = 64;
 /// What the shards of all boards know of a partition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Start {
-    /// The partition.
     pub partition: Partition,
     /// All records before this offset were taken; `None` if unknown.
     pub taken: Option<i64>,
@@ -55,18 +54,22 @@ impl Start {
 pub async fn find(engine: &Engine, partition: &Partition) -> Result<Start, Error> {
     // First, because it may rise meanwhile, and the shards' offsets with it.
     let floor = store::floor(&engine.store, partition).await?;
-    let boards = stream::iter(all_boards(engine).await?);
-    let boards = boards.map(|id| async move { placement_of(engine, &id).await });
-    let boards: Vec<Option<Arc<Board>>> = boards.buffer_unordered(AT_ONCE).try_collect().await?;
-    let boards = boards.into_iter().flatten();
+    let boards: Vec<Option<Arc<Board>>> = stream::iter(all_boards(engine).await?)
+        .map(|id| async move { placement_of(engine, &id).await })
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await?;
     let shards = boards
+        .into_iter()
+        .flatten()
         .filter(|board| !board.is_league())
         .flat_map(|board| board.shards());
-    let known = stream::iter(shards).map(|shard| async move {
-        let known = store::known_offsets(&engine.store, &shard, partition).await;
-        known.map(|known| (shard, known.taken()))
-    });
-    let mut known = known.buffer_unordered(AT_ONCE);
+    let mut known = stream::iter(shards)
+        .map(|shard| async move {
+            let known = store::known_offsets(&engine.store, &shard, partition).await;
+            known.map(|known| (shard, known.taken()))
+        })
+        .buffer_unordered(AT_ONCE);
     let (mut taken, mut taken_max) = (Some(i64::MAX), floor);
     let mut of_shards = HashSet::new();
     while let Some(of_shard) = known.next().await {
@@ -107,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_consumer_begins_where_all_was_taken_or_where_the_log_begins() {
+    fn a_consumer_starts_where_all_was_taken_or_where_the_log_begins() {
         let within = |taken, taken_max, first, end| {
             let partition = Partition::new("votes", 0);
             let start = Start {

@@ -25,7 +25,6 @@ const ENDS: &str = "ends";
 /// gave it before.
 #[derive(Clone, Debug)]
 pub struct Take<'a> {
-    /// The partition.
     pub partition: &'a Partition,
     /// The offset from which the records are complete.
     pub base: i64,
@@ -44,7 +43,6 @@ pub struct Take<'a> {
 pub enum Taken {
     /// All records before this offset. If it is less than `upto`, there is no room for the event at it.
     Upto {
-        /// The offset.
         offset: i64,
         /// The number of bytes by which the queue grew.
         bytes: u64,
@@ -232,7 +230,7 @@ pub(crate) fn former_field(
     partition: &str,
     former: &[FormerOffsets],
 ) -> Result<(String, Bytes), StoreError> {
-    let packed = rmp_serde::to_vec(former);
-    let packed = packed.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+    let packed =
+        rmp_serde::to_vec(former).map_err(|error| StoreError::Unexpected(error.to_string()))?;
     Ok((format!("{FORMER}{partition}"), packed.into()))
 }

@@ -69,7 +69,6 @@ pub(super) struct Task {
     upto: i64,
 }
 
-/// The outcome of a task.
 pub(super) struct Outcome {
     pub(super) live: Arc<LiveBoard>,
     index: usize,
@@ -173,14 +172,18 @@ impl Intake {
             if self.engine.unless_again(id, prepared).await?.is_none() {
                 return Err(Error::Again(Outdated::Board));
             }
-            let of_board = shards.into_iter().enumerate();
-            let of_board = of_board.filter(|(index, _)| is_asked[*index]);
+            let of_board = shards
+                .into_iter()
+                .enumerate()
+                .filter(|(index, _)| is_asked[*index]);
             for (index, events) in of_board {
                 tasks.push(self.task(&live, index, events, self.upto));
             }
         }
-        let shards = tasks.iter().map(|task| &task.live.shards[task.index].shard);
-        let names: Vec<QueueName> = shards.map(QueueName::of).collect();
+        let names: Vec<QueueName> = tasks
+            .iter()
+            .map(|task| QueueName::of(&task.live.shards[task.index].shard))
+            .collect();
         let outcomes = join_all(tasks.into_iter().map(|task| self.run(task))).await;
         queue::of(&self.engine).queues.wake(names);
         let mut is_stale = false;
@@ -307,8 +310,7 @@ impl Intake {
         let ids: Vec<_> = events
             .map(|(_, event)| (&event.id, &event.member))
             .collect();
-        let known = self.engine.remembered_before(live, &ids).await?;
-        let mut known = known.into_iter();
+        let mut known = self.engine.remembered_before(live, &ids).await?.into_iter();
         for events in shards {
             events.retain(|_| known.next() == Some(false));
         }
@@ -325,8 +327,10 @@ impl Intake {
             taken: vec![None; live.shards.len()],
         };
         let (since, position) = (self.since, self.position);
-        let known = self.boards.entry(live.board.id.clone());
-        let known = known.or_insert_with(|| given(since));
+        let known = self
+            .boards
+            .entry(live.board.id.clone())
+            .or_insert_with(|| given(since));
         if known.generation != generation || known.sharding != sharding {
             *known = given(position);
         }

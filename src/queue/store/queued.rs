@@ -21,7 +21,6 @@ use crate::redis::{StoreError, keys, script};
 pub struct QueueEntry {
     /// The stored id of its event.
     pub event_id: Bytes,
-    /// The rest of the event.
     pub event: Bytes,
     /// Whether it comes from the log.
     pub is_logged: bool,
@@ -48,9 +47,7 @@ pub enum End {
     Known,
     /// It is rejected; the reason is kept under its id.
     Refused {
-        /// Its id.
         id: EventId,
-        /// Why.
         why: String,
         /// How many milliseconds the reason is kept.
         told_ms: u64,
@@ -71,7 +68,6 @@ pub enum End {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Ended {
-    /// It has ended.
     #[serde(rename = "OK")]
     Done,
     /// It is not in the queue.
@@ -116,15 +112,16 @@ pub async fn end(
         .into_iter()
         .map(|(entry, end)| end_arg(shard, entry, end, &mut keys))
         .collect();
-    let ended = store
+    let Done::Ok(Tail(ended)) = store
         .call(&script::END_QUEUED, shard.tag())
         .keys(keys)
         .field("lease", lease.to_string())
         .field("tag", shard.tag())
         .field("letters_max", DEAD_LETTERS_MAX)
         .field("kept_ms", DEAD_LETTERS_KEPT.ms())
-        .field("ends", ends);
-    let Done::Ok(Tail(ended)) = ended.write::<Done<Tail<Vec<_>>>>().await?;
+        .field("ends", ends)
+        .write::<Done<Tail<Vec<_>>>>()
+        .await?;
     Ok(ended)
 }
 
@@ -150,8 +147,10 @@ fn entry(found: StreamEntry) -> (EntryId, QueueEntry) {
             b"id" => entry.event_id = value,
             b"event" => entry.event = value,
             b"late" => {
-                let ms = std::str::from_utf8(&value).ok();
-                let ms = ms.and_then(|ms| ms.parse().ok()).filter(|ms| *ms != 0);
+                let ms = std::str::from_utf8(&value)
+                    .ok()
+                    .and_then(|ms| ms.parse().ok())
+                    .filter(|ms| *ms != 0);
                 entry.is_logged = true;
                 entry.late = ms.map(Timestamp::from_ms_clamped);
             }

@@ -57,16 +57,12 @@ const ANY_EPOCH: &str = "inf";
 /// The queue of a shard, as the index names it: `7 run_hero:16:3`.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct QueueName {
-    /// The board.
     pub id: BoardId,
-    /// The shard.
     pub shard: ShardId,
-    /// The board's generation.
     pub generation: u64,
 }
 
 impl QueueName {
-    /// The name of the queue of a shard.
     pub fn of(shard: &Shard) -> Self {
         Self {
             id: shard.id.clone(),
@@ -104,7 +100,6 @@ impl FromStr for QueueName {
 /// A queue that the index names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct IndexedQueue {
-    /// The queue.
     pub name: QueueName,
     /// The epoch under which it was listed.
     pub epoch: u64,
@@ -147,24 +142,19 @@ impl Put {
 /// How much waits in a queue.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QueueSize {
-    /// The number of events.
     pub events: u64,
-    /// Their size in bytes.
     pub bytes: u64,
 }
 
 impl QueueSize {
-    /// Adds another size.
     pub fn add(&mut self, other: Self) {
         self.events += other.events;
         self.bytes += other.bytes;
     }
 }
 
-/// The queues of a server.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QueuesOfServer {
-    /// Their total size.
     pub size: QueueSize,
     /// The `maxmemory` of the server, if it has one.
     pub memory_max: Option<u64>,
@@ -179,7 +169,6 @@ pub struct QueueSample {
     pub queues: Vec<(QueueName, Result<(), StoreError>)>,
 }
 
-/// The reply of put.lua.
 #[derive(Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 enum PutReply {
@@ -252,11 +241,13 @@ pub fn put<'a>(
 pub async fn all(store: &Store) -> Result<Vec<IndexedQueue>, StoreError> {
     let range = [keys::QUEUES, "0", "-1", "WITHSCORES"];
     let listed: Vec<(String, u64)> = store.command("ZRANGE", range).await?;
-    let queues = listed.into_iter().filter_map(|(name, epoch)| {
-        let name = name.parse().ok()?;
-        Some(IndexedQueue { name, epoch })
-    });
-    Ok(queues.collect())
+    Ok(listed
+        .into_iter()
+        .filter_map(|(name, epoch)| {
+            let name = name.parse().ok()?;
+            Some(IndexedQueue { name, epoch })
+        })
+        .collect())
 }
 
 /// Puts a queue into the index; returns whether it was missing.
@@ -365,8 +356,11 @@ pub fn server_of(store: &Store, shard: &Shard) -> String {
 pub async fn sample(store: &Store, names: Vec<QueueName>) -> QueueSample {
     let primaries = store.topology.primaries();
     let of_servers = primaries.iter().map(async |(server, node)| {
-        let info = node.readers.command("INFO", vec!["memory".to_owned()]);
-        let info: Result<String, _> = info.await.map_err(StoreError::from);
+        let info: Result<String, _> = node
+            .readers
+            .command("INFO", vec!["memory".to_owned()])
+            .await
+            .map_err(StoreError::from);
         let is_away = matches!(info, Err(StoreError::Unavailable(_)));
         let none = QueuesOfServer {
             memory_max: info.ok().and_then(|info| memory_max(&info)),
@@ -383,11 +377,14 @@ pub async fn sample(store: &Store, names: Vec<QueueName>) -> QueueSample {
             server.map_or_else(String::new, |server| server.to_string()),
         )
     });
-    let sizes = stream::iter(names.filter(is_there)).map(async |(name, server)| {
-        let size = size(store, &name).await;
-        (name, server, size)
-    });
-    let sizes: Vec<_> = sizes.buffer_unordered(SIZES_AT_ONCE).collect().await;
+    let sizes: Vec<_> = stream::iter(names.filter(is_there))
+        .map(async |(name, server)| {
+            let size = size(store, &name).await;
+            (name, server, size)
+        })
+        .buffer_unordered(SIZES_AT_ONCE)
+        .collect()
+        .await;
     let mut queues = Vec::with_capacity(sizes.len());
     for (name, server, size) in sizes {
         let of_server = servers.entry(server).or_default().get_or_insert_default();
@@ -428,9 +425,12 @@ fn answers(
     lengths: &[usize],
     told: Vec<(usize, Told)>,
 ) -> Result<Vec<Put>, StoreError> {
-    let queued = events.iter().zip(lengths);
-    let queued = queued.map(|(event, length)| bytes_of_entry(event.id.as_str().len(), *length));
-    let mut answers: Vec<Put> = queued.map(Put::Queued).collect();
+    let mut answers: Vec<Put> = events
+        .iter()
+        .zip(lengths)
+        .map(|(event, length)| bytes_of_entry(event.id.as_str().len(), *length))
+        .map(Put::Queued)
+        .collect();
     for (place, told) in told {
         let index = place.wrapping_sub(1);
         let event = require(events.get(index), "a reported result belongs to no event")?;

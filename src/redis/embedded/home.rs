@@ -16,7 +16,6 @@ use tracing::warn;
 use super::locate::Release;
 use super::{EmbeddedError, process_name, wire};
 
-/// Locked by the service.
 const SERVICE_LOCK: &str = "lock";
 /// Locked by the server, through its standard input.
 const SERVER_LOCK: &str = "server.lock";
@@ -124,8 +123,9 @@ impl Home {
             Err(error) => return Err(format!("{}: {error}", self.socket.display())),
         };
         let who = process_name(peer.and_then(|pid| pid.try_into().ok()));
-        let dir = wire::ask(&self.socket, "CONFIG GET dir").await;
-        let dir = dir.map_err(|error| format!("{who} does not answer: {error}"))?;
+        let dir = wire::ask(&self.socket, "CONFIG GET dir")
+            .await
+            .map_err(|error| format!("{who} does not answer: {error}"))?;
         if !dir.ends_with(&format!("\r\n{}", self.dir.display())) {
             return Err(format!(
                 "{who} uses its socket, but for the directory {dir:?}"

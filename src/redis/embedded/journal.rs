@@ -134,8 +134,9 @@ fn names<'a>(manifest: &'a str, kind: &str) -> impl Iterator<Item = &'a str> {
     manifest.lines().filter_map(move |line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let field = |name| {
-            let mut fields = words.chunks_exact(2);
-            fields.find_map(|pair| (pair[0] == name).then_some(pair[1]))
+            words
+                .chunks_exact(2)
+                .find_map(|pair| (pair[0] == name).then_some(pair[1]))
         };
         let is_of_kind = field("type")? == kind;
         // The server refuses a name outside of its folder.
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_cut_is_recognised_whatever_is_in_memory_of_the_file() {
+    async fn every_cut_is_recognised_whatever_part_of_the_file_is_in_memory() {
         let sample = sample();
         for buffer in [1, 2, 3, 7, 1 << 20] {
             for cut in 0..=sample.bytes.len() {
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_block_that_was_torn_first_is_the_one_to_cut() {
+    async fn the_file_is_cut_at_the_first_torn_block() {
         let mut sample = Sample::default();
         sample.add(&[b"MULTI"]);
         sample.add(&[b"EXEC"]);
@@ -487,7 +488,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_missing_or_malformed_is_left_to_the_server() {
+    async fn missing_or_malformed_files_are_left_to_the_server() {
         let dir = tempfile::tempdir().unwrap();
         mend(dir.path()).await.unwrap();
         let outside = dir.path().join("outside");

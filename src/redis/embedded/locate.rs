@@ -138,8 +138,11 @@ impl Release {
 
     /// The parts of the version, without a suffix such as `-rc1`.
     fn numbers(&self) -> Vec<u32> {
-        let parts = self.version.split(|c: char| !c.is_ascii_digit());
-        parts.map_while(|part| part.parse().ok()).take(3).collect()
+        self.version
+            .split(|c: char| !c.is_ascii_digit())
+            .map_while(|part| part.parse().ok())
+            .take(3)
+            .collect()
     }
 
     /// Whether this server can go on with what another one has written. A newer one reads the files of an older one
@@ -167,8 +170,8 @@ pub(super) async fn release_of(program: &Path) -> Result<Release, EmbeddedError>
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true);
-    let output = timeout(VERSION_WAIT_MAX, command.output()).await;
-    let output = output
+    let output = timeout(VERSION_WAIT_MAX, command.output())
+        .await
         .map_err(|late| unusable(late.into()))?
         .map_err(unusable)?;
     let release = Release::from_program(&String::from_utf8_lossy(&output.stdout))

@@ -111,8 +111,11 @@ impl Server {
             status = self.exited() => status,
             served = answers(socket) => return served,
         };
-        let log = timeout(LOG_WAIT_MAX, &mut self.log).await;
-        let log = log.ok().and_then(Result::ok).unwrap_or_default();
+        let log = timeout(LOG_WAIT_MAX, &mut self.log)
+            .await
+            .ok()
+            .and_then(Result::ok)
+            .unwrap_or_default();
         Err(EmbeddedError::NotServing(format!(
             "{status}: {log} (if a file is damaged, restore a backup of the data directory)"
         )))

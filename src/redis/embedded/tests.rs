@@ -92,7 +92,7 @@ async fn a_directory_that_another_service_uses_is_refused() {
 }
 
 #[tokio::test]
-async fn of_many_services_one_gets_the_directory() {
+async fn one_of_many_services_gets_the_directory() {
     let (_dir, dir) = canonical_dir();
     let _left_over = crash_a_service(&dir).await;
     let mut starts = tokio::task::JoinSet::new();
@@ -173,7 +173,7 @@ async fn a_shutdown_ends_a_restart() {
 
 /// A server that loads its data says LOADING: not ready, but no failure either.
 #[tokio::test]
-async fn a_server_that_is_loading_is_waited_for_and_can_be_shut_down() {
+async fn the_service_waits_for_a_loading_server_and_can_shut_it_down() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path()).await;
     let fill = r#"EVAL "for key = 1, 8000 do redis.call('INCR', key) end" 0"#;
@@ -233,7 +233,7 @@ async fn the_server_of_a_crashed_service_is_replaced() {
 
 /// Without its socket a left-over can't be shut down. Its lock alone must keep the next one out.
 #[tokio::test]
-async fn a_left_over_that_cannot_be_reached_keeps_the_next_server_out() {
+async fn an_unreachable_leftover_server_keeps_the_next_one_out() {
     let (_dir, dir) = canonical_dir();
     let mut left_over = crash_a_service(&dir).await;
     let reachable = std::mem::replace(&mut left_over.socket, dir.join("hidden.sock"));
@@ -326,7 +326,7 @@ async fn a_dropped_handle_shuts_the_server_down() {
 }
 
 #[tokio::test]
-async fn a_start_that_is_given_up_leaves_nothing_behind() {
+async fn an_abandoned_start_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let note = dir.path().join("server.lock");
     for _ in 0..5 {
@@ -344,7 +344,7 @@ async fn a_start_that_is_given_up_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn no_cut_of_the_last_transaction_lets_half_of_it_come_back() {
+async fn a_cut_last_transaction_never_comes_back_in_part() {
     let whole = tempfile::tempdir().unwrap();
     let server = start(whole.path()).await;
     for _ in 0..3 {
@@ -381,7 +381,7 @@ async fn no_cut_of_the_last_transaction_lets_half_of_it_come_back() {
 
 /// The server alone is killed while it writes, and restarted by its watcher.
 #[tokio::test]
-async fn a_restarted_server_does_not_go_on_from_half_a_transaction() {
+async fn a_restarted_server_drops_half_a_transaction() {
     let dir = tempfile::tempdir().unwrap();
     let program = Fragile::new(dir.path());
     let server = EmbeddedServer::start(program.config()).await.unwrap();
@@ -410,7 +410,7 @@ async fn a_restarted_server_does_not_go_on_from_half_a_transaction() {
 /// If the server dies during a rewrite, there are two files of commands. If the first is torn, data in the middle is lost:
 /// the server would refuse it once or twice, and then take it.
 #[tokio::test]
-async fn a_torn_file_that_another_follows_is_refused_again_and_again() {
+async fn a_torn_file_before_another_is_refused_every_time() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path()).await;
     for _ in 0..3 {
@@ -586,7 +586,7 @@ async fn a_missing_program_is_an_error_that_says_how_to_get_one() {
 }
 
 #[tokio::test]
-async fn a_program_that_will_not_do_is_an_error_that_says_why() {
+async fn an_unsuitable_program_is_an_error_that_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let old = script(
         dir.path(),
@@ -624,7 +624,7 @@ async fn a_program_that_will_not_do_is_an_error_that_says_why() {
 }
 
 #[tokio::test]
-async fn programs_are_tried_in_order_until_one_will_do() {
+async fn programs_are_tried_in_order_until_one_is_suitable() {
     let dir = tempfile::tempdir().unwrap();
     let [beside, a, b, tools] = ["beside", "a", "b", "tools"].map(|name| dir.path().join(name));
     for dir in [&beside, &a, &b, &tools] {
@@ -663,7 +663,7 @@ async fn programs_are_tried_in_order_until_one_will_do() {
 }
 
 #[test]
-fn where_proc_is_missing_our_program_is_the_one_that_was_called_by_its_path() {
+fn without_proc_our_program_is_found_by_its_path() {
     let running = std::env::current_exe().unwrap().canonicalize().unwrap();
     let missing = || Err(std::io::ErrorKind::NotFound.into());
     let own = |called: &Path| locate::program_of(missing(), Some(called.into()));

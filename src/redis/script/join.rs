@@ -46,34 +46,34 @@ pub(crate) fn join(own: &str, fragments: &BTreeMap<String, String>) -> String {
         .expect("invariant: a script has its own part");
 
     let mut joined = String::new();
-    let mut loaders: BTreeMap<&str, String> = BTreeMap::new();
-    let mut loaded = HashSet::new();
+    let mut bodies: BTreeMap<&str, String> = BTreeMap::new();
+    let mut made = HashSet::new();
     for fragment in fragments {
         let Some(loader) = loader_of(fragment) else {
             joined += fragment;
             continue;
         };
-        let made = loaders.entry(loader).or_default();
+        let body = bodies.entry(loader).or_default();
         for line in fragment.lines() {
             match function_of(line) {
                 Some(name) => {
-                    assert!(loaded.insert(name), "loaders make two functions {name}");
+                    assert!(made.insert(name), "loaders make two functions {name}");
                     let rest = &line[FUNCTION.len() + name.len()..];
-                    *made += &format!("{name} = function{rest}\n");
+                    body.extend([name, " = function", rest, "\n"]);
                 }
-                None => made.extend([line, "\n"]),
+                None => body.extend([line, "\n"]),
             }
         }
     }
-    if !loaders.is_empty() {
-        joined += &format!("local {LOADED} = {{}}\n");
+    if !bodies.is_empty() {
+        joined.extend(["local ", LOADED, " = {}\n"]);
     }
-    for (loader, made) in loaders {
-        joined += &format!("{FUNCTION}{loader}()\n{made}end\n");
+    for (loader, body) in bodies {
+        joined.extend([FUNCTION, loader, "()\n", &body, "end\n"]);
     }
     joined += own;
     replace_words(&joined, |word| {
-        loaded.contains(word).then(|| format!("{LOADED}.{word}"))
+        made.contains(word).then(|| format!("{LOADED}.{word}"))
     })
 }
 
@@ -96,7 +96,6 @@ pub(crate) fn uses_of(text: &str) -> impl Iterator<Item = &str> {
         .flat_map(|names| names.split(", "))
 }
 
-/// The loader of a fragment, if it has one.
 pub(crate) fn loader_of(fragment: &str) -> Option<&str> {
     after(fragment, "-- Loader: ")
 }
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_functions_of_a_fragment_with_a_loader_are_made_by_it() {
+    fn functions_of_a_fragment_with_a_loader_are_loaded_by_it() {
         let fragment =
             "-- lib/a.lua: a.\n-- Loader: load_a\nlocal function one(x)\n  return x\nend\n";
         let fragments = fragments(&[("lib/a.lua", fragment)]);
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_nothing_calls_are_left_out() {
+    fn unused_functions_are_left_out() {
         let fragment = "-- lib/a.lua: a, which three() could be called in.\nlocal function one(x)\n  return two(x)\nend\n\
             local function two(x) return x end\nlocal function three(x)\n  return one(x)\nend\n";
         let fragments = fragments(&[("lib/a.lua", fragment)]);

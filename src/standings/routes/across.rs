@@ -109,14 +109,16 @@ pub async fn standings_of(
             .iter()
             .map(|board| find(app, board, member, params, (caller, freshness)));
         let (entries, as_of) = answers(app, includes, found).await?;
-        let standings = entries.into_iter().zip(boards);
-        let standings = standings.map(|(entry, board)| match entry {
-            Ok(entry) => BoardStanding::Entry(entry),
-            Err(problem) => BoardStanding::Problem(BoardProblem {
-                board: (*board).to_owned(),
-                problem: problem.item(),
-            }),
-        });
+        let standings = entries
+            .into_iter()
+            .zip(boards)
+            .map(|(entry, board)| match entry {
+                Ok(entry) => BoardStanding::Entry(entry),
+                Err(problem) => BoardStanding::Problem(BoardProblem {
+                    board: (*board).to_owned(),
+                    problem: problem.item(),
+                }),
+            });
         let body = MemberStandings {
             member: member.to_string(),
             standings: standings.collect(),

@@ -312,7 +312,6 @@ pub struct StatsBody {
 }
 
 impl EntryBody {
-    /// The body of an entry.
     pub(crate) fn new<T>(found: &FoundIn<T>, entry: &Entry, voters: Option<u64>) -> Self {
         Self {
             rank: entry.rank,
@@ -394,16 +393,18 @@ impl MemberBody {
             let to = behind.saturating_add(count).min(around.entries.len());
             (from..to).map(line).collect()
         });
-        let previous = found.found.previous.as_ref().zip(around.previous);
-        let previous = previous.map(|(target, (rank, score))| PreviousBody {
-            key: target.key.clone(),
-            rank,
-            score: score.shown(decimals),
-            rank_change: rank
-                .zip(own.rank)
-                .map(|(rank, own)| rank.cast_signed() - own.cast_signed()),
-            score_change: ShownScore::difference(own.score, score, decimals),
-        });
+        let target = found.found.previous.as_ref();
+        let previous = target
+            .zip(around.previous)
+            .map(|(target, (rank, score))| PreviousBody {
+                key: target.key.clone(),
+                rank,
+                score: score.shown(decimals),
+                rank_change: rank
+                    .zip(own.rank)
+                    .map(|(rank, own)| rank.cast_signed() - own.cast_signed()),
+                score_change: ShownScore::difference(own.score, score, decimals),
+            });
         let standing = StandingBody::found(found);
         let is_seated = league.as_ref().is_none_or(|league| league.is_seated);
         Self {
@@ -491,11 +492,15 @@ impl PercentileBody {
 impl SubsetBody {
     pub(crate) fn new(found: &FoundIn<FoundSubset>) -> Self {
         let subset = &found.found;
-        let lines = subset.entries.iter().zip(&subset.positions).enumerate();
-        let lines = lines.map(|(index, (entry, position))| SubsetEntryBody {
-            position: *position,
-            entry: EntryBody::new(found, entry, subset.voters.of(index)),
-        });
+        let lines = subset
+            .entries
+            .iter()
+            .zip(&subset.positions)
+            .enumerate()
+            .map(|(index, (entry, position))| SubsetEntryBody {
+                position: *position,
+                entry: EntryBody::new(found, entry, subset.voters.of(index)),
+            });
         Self {
             standing: StandingBody::found(found),
             total: subset.total,

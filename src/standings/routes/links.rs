@@ -10,9 +10,10 @@ const LINK_BYTES: usize = 40;
 /// Addresses are relative and keep the parameters of the request.
 pub fn links(uri: &Uri, page: u64, size: u64, listed: u64) -> Option<HeaderValue> {
     let pages = listed.div_ceil(size);
-    let neighbours = [(page + 1, "next"), (page - 1, "prev")].into_iter();
-    let there = neighbours.filter(|(page, _)| (1..=pages).contains(page));
-    let links = there.fold(String::new(), |links, link| with_link(links, uri, link));
+    let links = [(page + 1, "next"), (page - 1, "prev")]
+        .into_iter()
+        .filter(|(page, _)| (1..=pages).contains(page))
+        .fold(String::new(), |links, link| with_link(links, uri, link));
     let value = (!links.is_empty()).then(|| HeaderValue::try_from(links));
     value?.ok()
 }

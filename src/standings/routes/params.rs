@@ -39,9 +39,7 @@ pub struct Read<P> {
     pub min_revision: Option<Edition>,
     /// The callers that the response's memory is charged to.
     pub by: Takers,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The address.
     pub uri: Uri,
 }
 
@@ -108,7 +106,6 @@ pub struct PercentilePath {
 /// How the parameters of a read name a standing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Named<'a> {
-    /// The key of its period.
     pub key: Option<&'a str>,
     /// An instant in its period.
     pub at: Option<&'a str>,
@@ -153,7 +150,6 @@ impl Named<'_> {
     }
 }
 
-/// The parameters of a read.
 pub trait ReadParams: DeserializeOwned + Send + Sync {
     /// How they name the standing.
     fn named(&self) -> Named<'_>;
@@ -307,8 +303,9 @@ read_params! {
 
 /// What the request asks for in addition to scores, if the caller may see it.
 pub(crate) fn includes(include: Option<&str>, caller: &Caller) -> Result<Includes, Problem> {
-    let includes = include.map_or(Ok(Includes::default()), Includes::parse);
-    let includes = includes.map_err(|detail| invalid("include", detail))?;
+    let includes = include
+        .map_or(Ok(Includes::default()), Includes::parse)
+        .map_err(|detail| invalid("include", detail))?;
     caller.require_includes(includes)?;
     Ok(includes)
 }
@@ -368,8 +365,11 @@ pub(crate) fn member_view(member: &str, around: Option<u64>) -> Result<MemberVie
 /// Some members without duplicates; the error says what is wrong with their number.
 pub(crate) fn subset_view(members: &[MemberId]) -> Result<SubsetView, String> {
     let mut named = HashSet::new();
-    let distinct = members.iter().filter(|member| named.insert(*member));
-    let members: Vec<MemberId> = distinct.cloned().collect();
+    let members: Vec<MemberId> = members
+        .iter()
+        .filter(|member| named.insert(*member))
+        .cloned()
+        .collect();
     if (1..=SUBSET_MAX).contains(&members.len()) {
         Ok(SubsetView { members })
     } else {

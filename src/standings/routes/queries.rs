@@ -256,14 +256,16 @@ pub async fn query(
         let how = (caller, freshness, includes);
         let found = queries.iter().map(|query| find(app, query, how, size));
         let (results, as_of) = answers(app, includes, found).await?;
-        let results = results.into_iter().map(|result| {
-            result.unwrap_or_else(|problem| {
-                QueryResult::Problem(NoAnswer {
-                    problem: problem.item(),
+        let results = results
+            .into_iter()
+            .map(|result| {
+                result.unwrap_or_else(|problem| {
+                    QueryResult::Problem(NoAnswer {
+                        problem: problem.item(),
+                    })
                 })
             })
-        });
-        let results = results.collect();
+            .collect();
         Ok(Dated {
             value: taken.write(&QueryResults { results })?.into_response(),
             as_of,
@@ -281,8 +283,12 @@ pub(crate) async fn answers<'a, A>(
     let found = join_all(reads).await;
     let oldest = found.iter().flatten().filter_map(|found| found.as_of).min();
     let profiles = if includes.has(Include::Profile) {
-        let members = found.iter().flatten().flat_map(|found| &found.members);
-        let members: Vec<_> = members.cloned().collect();
+        let members: Vec<_> = found
+            .iter()
+            .flatten()
+            .flat_map(|found| &found.members)
+            .cloned()
+            .collect();
         profiles::work::read(&app.engine, members).await?
     } else {
         Profiles::default()
@@ -353,8 +359,9 @@ pub(crate) async fn read<V: View + Send + 'static, A: 'static>(
     view: V,
     body: fn(&V, &FoundIn<V::Found>) -> A,
 ) -> Result<Found<A>, Problem> {
-    let found = standing::read(&app.engine, request, &view).await;
-    let found = found.map_err(|error| Problem::from(error).beyond_path())?;
+    let found = standing::read(&app.engine, request, &view)
+        .await
+        .map_err(|error| Problem::from(error).beyond_path())?;
     let members = if request.includes.has(Include::Profile) {
         V::members(&found.found)
     } else {

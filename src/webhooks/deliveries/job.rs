@@ -137,8 +137,9 @@ async fn try_delivery(engine: &Engine, name: &WebhookName, claimed: Claimed) -> 
     let (webhook, stored) = (claimed.webhook.read()?, claimed.delivery);
     let delivery = stored.read()?;
     let begun = Instant::now();
-    let sent = sender::of(engine).send(&webhook, &stored.id, &delivery.body, engine.clock.now());
-    let tried = sent.await;
+    let tried = sender::of(engine)
+        .send(&webhook, &stored.id, &delivery.body, engine.clock.now())
+        .await;
     histogram!("standings_webhook_seconds").record(begun.elapsed());
     let (is_gone, seed) = (tried.is_gone(), format!("{name} {}", stored.id));
     let ended = delivery.after(tried, &seed);

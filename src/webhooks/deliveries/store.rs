@@ -19,16 +19,13 @@ const PENDING_MAX: usize = 10_000;
 /// How long an instance's claim on a delivery lasts: longer than a try takes.
 const CLAIMED_FOR: Span = Span::seconds(30);
 
-/// A delivery as it is stored.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StoredDelivery {
-    /// Its id.
     pub id: MessageId,
     json: String,
 }
 
 impl StoredDelivery {
-    /// Parses it.
     pub fn read(&self) -> Result<Delivery, StoreError> {
         read_json("a delivery", &self.json)
     }
@@ -37,7 +34,6 @@ impl StoredDelivery {
 /// A delivery for an instance to send.
 #[derive(Debug)]
 pub struct Claimed {
-    /// The webhook.
     pub webhook: Stored<Webhook>,
     /// The delivery, claimed for a while.
     pub delivery: StoredDelivery,
@@ -87,16 +83,20 @@ pub async fn queue(
     if queued.await? {
         return Ok(());
     }
-    let given_up = deliveries.iter().map(|NamedDelivery { id, delivery }| {
-        let delivery = delivery.clone().given_up("too many messages wait", now);
-        NamedDelivery {
-            id: id.clone(),
-            delivery,
-        }
-    });
-    let given_up: Vec<_> = given_up.collect();
-    let queued = try_queue(store, version, name, &given_up, now, usize::MAX);
-    queued.await?.then_some(()).ok_or(StoreError::Stale)
+    let given_up: Vec<_> = deliveries
+        .iter()
+        .map(|NamedDelivery { id, delivery }| {
+            let delivery = delivery.clone().given_up("too many messages wait", now);
+            NamedDelivery {
+                id: id.clone(),
+                delivery,
+            }
+        })
+        .collect();
+    try_queue(store, version, name, &given_up, now, usize::MAX)
+        .await?
+        .then_some(())
+        .ok_or(StoreError::Stale)
 }
 
 /// Returns false, and does nothing, if there are too many.
@@ -138,14 +138,15 @@ pub async fn claim(
     name: &WebhookName,
     now: Timestamp,
 ) -> Result<Option<Claimed>, StoreError> {
-    let claimed = store
+    let claimed: Option<_> = store
         .call(&script::CLAIM_DELIVERY, keys::WEBHOOKS)
         .keys(keys::webhook_keys(name))
         .arg(name.as_str())
         .arg(now)
         .arg(now.saturating_add(CLAIMED_FOR))
-        .write::<Found<(String, String, String)>>();
-    let claimed: Option<_> = claimed.await?.into();
+        .write::<Found<(String, String, String)>>()
+        .await?
+        .into();
     Ok(claimed.map(|(webhook, id, json)| Claimed {
         webhook: Stored::new(webhook),
         delivery: StoredDelivery {
@@ -163,7 +164,7 @@ pub async fn end(
     new: &Delivery,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let ended = store
+    store
         .call(&script::END_DELIVERY, keys::WEBHOOKS)
         .keys(keys::webhook_keys(name))
         .arg(name.as_str())
@@ -173,8 +174,9 @@ pub async fn end(
         .arg(new.status.name())
         .arg(new.at)
         .arg(now)
-        .write::<Code>();
-    ended.await?.is("OK", "CHANGED")
+        .write::<Code>()
+        .await?
+        .is("OK", "CHANGED")
 }
 
 /// A delivery of a webhook.
@@ -198,8 +200,9 @@ pub async fn list(
     after: Option<&DeliveryMark>,
     count: usize,
 ) -> Result<Part<NamedDelivery, DeliveryMark>, StoreError> {
-    let statuses = DeliveryStatus::ALL.into_iter();
-    let statuses = statuses.filter(|one| status.is_none_or(|status| *one == status));
+    let statuses = DeliveryStatus::ALL
+        .into_iter()
+        .filter(|one| status.is_none_or(|status| *one == status));
     let from = after.map_or(DeliveryStatus::Pending, |mark| mark.status);
     let mut ids = Vec::new();
     for status in statuses.filter(|status| *status >= from) {
@@ -233,12 +236,14 @@ async fn ids_of(
     let (first, end) = (first.to_string(), end.to_string());
     let range = [&list, &first, &end, "REV", "WITHSCORES"];
     let listed: Vec<(String, i64)> = store.command("ZRANGE", range).await?;
-    let marks = listed.into_iter().map(|(id, at_ms)| DeliveryMark {
-        status,
-        at_ms,
-        id: MessageId::named(id),
-    });
-    Ok(marks.collect())
+    Ok(listed
+        .into_iter()
+        .map(|(id, at_ms)| DeliveryMark {
+            status,
+            at_ms,
+            id: MessageId::named(id),
+        })
+        .collect())
 }
 
 /// How many deliveries of a list come before those after a mark, which may no longer exist.
@@ -264,14 +269,16 @@ async fn read(
     let ids = marks.iter().map(|mark| mark.id.to_string());
     let args = [deliveries].into_iter().chain(ids);
     let stored: Vec<Option<String>> = store.command("HMGET", args).await?;
-    let marks = marks.iter().zip(stored);
-    let read = marks.filter_map(|(mark, json)| {
-        Some(NamedDelivery {
-            id: mark.id.clone(),
-            delivery: serde_json::from_str(&json?).ok()?,
+    Ok(marks
+        .iter()
+        .zip(stored)
+        .filter_map(|(mark, json)| {
+            Some(NamedDelivery {
+                id: mark.id.clone(),
+                delivery: serde_json::from_str(&json?).ok()?,
+            })
         })
-    });
-    Ok(read.collect())
+        .collect())
 }
 
 /// How many deliveries of a webhook have this status.
@@ -290,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_in_the_list_comes_back_from_its_text() {
+    fn a_place_in_the_list_is_parsed_back() {
         let mark = DeliveryMark {
             status: DeliveryStatus::Dead,
             at_ms: 1_795_305_600_123,

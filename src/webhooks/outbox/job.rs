@@ -39,8 +39,7 @@ impl Job for Outboxes {
             return Ok(Progress::Done);
         }
         hand_on(engine, &board.id, &messages).await?;
-        let removed = store::remove(&engine.store, &board.id, board.generation, &messages);
-        removed.await?;
+        store::remove(&engine.store, &board.id, board.generation, &messages).await?;
         Ok(Progress::More)
     }
 }
@@ -52,8 +51,7 @@ async fn hand_on(engine: &Engine, board: &BoardId, messages: &[Message]) -> Resu
         let (version, now) = (Some(webhooks.version.as_str()), engine.clock.now());
         for (name, webhook) in readable(&webhooks) {
             let wanted = wanted(&webhook, board, messages, now);
-            let queued = deliveries::store::queue(&engine.store, version, name, &wanted, now);
-            queued.await?;
+            deliveries::store::queue(&engine.store, version, name, &wanted, now).await?;
         }
         Ok(())
     })
@@ -80,13 +78,15 @@ fn wanted(
     messages: &[Message],
     now: Timestamp,
 ) -> Vec<NamedDelivery> {
-    let messages = messages.iter().filter(|message| {
-        let kind = MessageKind::of_body(&message.body);
-        kind.is_some_and(|kind| webhook.wants(kind, board))
-    });
-    let deliveries = messages.map(|message| NamedDelivery {
-        id: message.id.clone(),
-        delivery: Delivery::new(message.body.clone(), now),
-    });
-    deliveries.collect()
+    messages
+        .iter()
+        .filter(|message| {
+            let kind = MessageKind::of_body(&message.body);
+            kind.is_some_and(|kind| webhook.wants(kind, board))
+        })
+        .map(|message| NamedDelivery {
+            id: message.id.clone(),
+            delivery: Delivery::new(message.body.clone(), now),
+        })
+        .collect()
 }

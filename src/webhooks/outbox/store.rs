@@ -34,11 +34,13 @@ pub async fn posted(
     let (outbox, count) = (keys::outbox(id, generation), CALL_MESSAGES_MAX.to_string());
     let args = [&outbox, &count, "WITHVALUES"];
     let found: Vec<(String, String)> = store.command("HRANDFIELD", args).await?;
-    let messages = found.into_iter().map(|(id, body)| Message {
-        id: MessageId::named(id),
-        body,
-    });
-    Ok(messages.collect())
+    Ok(found
+        .into_iter()
+        .map(|(id, body)| Message {
+            id: MessageId::named(id),
+            body,
+        })
+        .collect())
 }
 
 /// Removes messages that were handed on from the outbox of a board.

@@ -157,7 +157,7 @@ fn with(others: &Value) -> Value {
 const PAGE: &str = "/v1/boards/own-1/standings/day";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_is_right_in_every_way_or_401_says_what_is_wrong() {
+async fn a_wrong_token_is_401_with_the_reason() {
     let scene = Scene::start().await;
     scene
         .admin
@@ -315,7 +315,7 @@ async fn a_player_reads_and_sends_and_does_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_of_a_player_is_its_own_and_says_nothing_that_others_go_by() {
+async fn a_player_sends_only_its_own_events_without_trusted_fields() {
     let scene = Scene::start().await;
     let definition = json!({"windows": ["day"], "accept_late": "any"});
     scene.admin.define("own-1", definition.clone()).await;
@@ -411,8 +411,10 @@ async fn an_event_of_a_player_is_its_own_and_says_nothing_that_others_go_by() {
         assert_eq!(problem["type"], "/problems/forbidden", "{results}");
     }
     let page = alice.get(PAGE).await.expect(200);
-    let scores = page["entries"].as_array().unwrap().iter();
-    let scores: Vec<_> = scores
+    let scores: Vec<_> = page["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
         .map(|entry| (&entry["member"], &entry["score"]))
         .collect();
     assert_eq!(
@@ -422,7 +424,7 @@ async fn an_event_of_a_player_is_its_own_and_says_nothing_that_others_go_by() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_player_finds_out_what_became_of_its_own_events_alone() {
+async fn a_player_sees_the_outcome_of_its_own_events_only() {
     let scene = Scene::start().await;
     let board = json!({"windows": ["day"], "ingest": "async"});
     scene.admin.define("own-1", board).await;
@@ -497,14 +499,17 @@ async fn a_player_writes_its_own_name_and_picture_and_no_attributes() {
         answer.expect_problem(403, "forbidden");
     }
     // The name is the player's, so the operator may approve it, until the operator writes it.
-    let reviewed = scene.admin.put("/v1/members/alice/name-review", review);
-    let reviewed = reviewed.await.expect(200);
+    let reviewed = scene
+        .admin
+        .put("/v1/members/alice/name-review", review)
+        .await
+        .expect(200);
     assert_eq!(reviewed["review"]["by"], "configuration:admin");
     assert_eq!(scene.admin.get(&path("alice")).await.expect(200), reviewed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vote_counts_for_its_sub_and_the_address_of_its_connection() {
+async fn a_vote_counts_for_the_sub_and_the_client_address() {
     let scene = Scene::start().await;
     let quotas = json!([{"name": "voter", "by": ["voter"], "window": "1h", "max": 2},
         {"name": "ip", "by": ["ip"], "window": "1h", "max": 3}]);
@@ -513,8 +518,9 @@ async fn a_vote_counts_for_its_sub_and_the_address_of_its_connection() {
     let path = "/v1/boards/own-1/events";
     let vote = async |sub: &str, member: &str, id: &str, forwarded: &str| {
         let client = scene.player(sub, &["vote"]);
-        let request = client.builder(Method::POST, path);
-        let request = request.header("x-forwarded-for", forwarded);
+        let request = client
+            .builder(Method::POST, path)
+            .header("x-forwarded-for", forwarded);
         Client::send(request.json(&json!({"id": id, "member": member, "score": 1}))).await
     };
     let (home, office) = ("9.9.9.9, 203.0.113.7", "203.0.113.8");
@@ -546,7 +552,7 @@ async fn a_vote_counts_for_its_sub_and_the_address_of_its_connection() {
 }
 
 #[test]
-fn keys_that_make_no_sense_are_not_taken() {
+fn invalid_signing_keys_are_refused() {
     let read = |set: Value| PlayerKeys::read(Some(&set.to_string()), None, "a").map(drop);
     let secret = base64url(&[7; 32]);
     let oct = |kid: &str, k: &str| json!({"kty": "oct", "kid": kid, "k": k});

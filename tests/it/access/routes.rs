@@ -162,7 +162,7 @@ async fn items_for_other_boards_are_refused_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_key_is_needed_for_is_kept_by_nobody_else() {
+async fn answers_that_need_a_key_are_not_cached() {
     let world = World::with_keys(1, "2026-11-21T12:00:00Z", KEYS).await;
     let admin = world.client().with_key("an-admin");
     admin.define("b", json!({"windows": ["day"]})).await;
@@ -213,16 +213,18 @@ async fn varies_by(client: &Client, path: &str, origin: Option<&str>) -> String 
     }
     let answer = Client::send(request).await;
     let values = answer.headers.get_all("vary").into_iter();
-    let names = values.flat_map(|value| value.to_str().unwrap().split(','));
-    let names = names.map(|name| name.trim().to_lowercase());
     // Listed origins are told apart in every answer.
-    let mut names: Vec<String> = names.filter(|name| name != "origin").collect();
+    let mut names: Vec<String> = values
+        .flat_map(|value| value.to_str().unwrap().split(','))
+        .map(|name| name.trim().to_lowercase())
+        .filter(|name| name != "origin")
+        .collect();
     names.sort();
     names.join(", ")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_public_board_is_read_by_anybody_and_may_be_carried_by_others() {
+async fn anyone_reads_a_public_board_and_shared_caches_may_keep_it() {
     let world = World::with_keys(1, "2026-11-21T12:00:00Z", KEYS).await;
     let _following = world.instances[0].follow_api_keys();
     let anybody = world.client();
@@ -277,7 +279,7 @@ async fn a_public_board_is_read_by_anybody_and_may_be_carried_by_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_tells_readers_what_a_frontend_needs_and_no_more() {
+async fn a_summary_shows_readers_only_what_a_frontend_needs() {
     let world = World::with_keys(1, "2026-11-21T12:00:00Z", KEYS).await;
     let admin = world.client().with_key("an-admin");
     let definition = json!({"title": "Votes", "windows": ["day", "last-7-days", "all"],
@@ -310,7 +312,7 @@ async fn a_summary_tells_readers_what_a_frontend_needs_and_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_have_taken_of_quotas_is_not_for_readers() {
+async fn readers_do_not_see_how_others_used_quotas() {
     let world = World::with_keys(1, "2026-11-21T12:00:00Z", KEYS).await;
     let admin = world.client().with_key("an-admin");
     let quotas = json!([{"name": "q", "by": ["voter"], "window": "1m", "max": 2},

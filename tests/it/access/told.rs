@@ -190,11 +190,11 @@ const OUTCOME: &[&str] = &["revision", "score"];
 const RANKED: &[&str] = &["rank", "revision", "score"];
 
 #[test]
-fn these_routes_answer_senders() {
+fn lint_every_route_that_answers_senders_is_tested() {
     let is_of_senders = |scope: Option<Scope>| scope == Some(Scope::Write);
-    let all = routes().into_iter();
-    let all = all.filter(|route| is_of_senders(route.access.scope) && route.path.contains("board"));
-    let all: Vec<_> = all
+    let all: Vec<_> = routes()
+        .into_iter()
+        .filter(|route| is_of_senders(route.access.scope) && route.path.contains("board"))
         .map(|route| format!("{} {}", route.method, route.path))
         .collect();
     let tried = [
@@ -208,7 +208,7 @@ fn these_routes_answer_senders() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outcome_tells_of_standings_only_to_those_who_may_read() {
+async fn an_outcome_shows_standings_only_with_the_right_to_read() {
     let (world, admin) = start().await;
     let _following = world.instances[0].follow_api_keys();
     let senders = senders(&world, &admin).await;
@@ -250,7 +250,7 @@ async fn an_outcome_tells_of_standings_only_to_those_who_may_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_tells_of_the_standings_of_those_boards_that_its_sender_may_read() {
+async fn a_batch_shows_the_standings_of_readable_boards_only() {
     let (world, admin) = start().await;
     let _following = world.instances[0].follow_api_keys();
     let senders = senders(&world, &admin).await;
@@ -295,7 +295,7 @@ async fn a_batch_tells_of_the_standings_of_those_boards_that_its_sender_may_read
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queued_event_tells_no_more_when_it_is_applied() {
+async fn an_applied_queued_event_shows_standings_only_with_the_right_to_read() {
     let (world, admin) = start().await;
     let _following = world.instances[0].follow_api_keys();
     let senders = senders(&world, &admin).await;
@@ -331,7 +331,7 @@ async fn a_queued_event_tells_no_more_when_it_is_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_seat_tells_of_its_cohort_only_to_those_who_may_read() {
+async fn a_seat_shows_its_cohort_only_with_the_right_to_read() {
     let (world, admin) = start().await;
     let _following = world.instances[0].follow_api_keys();
     let senders = senders(&world, &admin).await;
@@ -359,7 +359,7 @@ async fn a_seat_tells_of_its_cohort_only_to_those_who_may_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_tells_of_the_standing_only_to_those_who_may_read() {
+async fn a_claim_shows_the_standing_only_with_the_right_to_read() {
     let (world, admin) = start().await;
     let _following = world.instances[0].follow_api_keys();
     let senders = senders(&world, &admin).await;
@@ -385,7 +385,7 @@ async fn a_claim_tells_of_the_standing_only_to_those_who_may_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_that_is_made_private_tells_nothing_from_then_on_on_any_instance() {
+async fn a_board_made_private_is_hidden_at_once_on_every_instance() {
     let world = World::with_keys(2, NOW, "admin:an-admin").await;
     let _following: Vec<_> = world
         .instances

@@ -50,7 +50,7 @@ fn fault(board: &str, job: &str) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_can_not_be_read_is_one_board_s_fault_and_can_be_replaced_and_deleted() {
+async fn an_unreadable_definition_affects_one_board_and_can_be_replaced_or_deleted() {
     let world = World::with_instances(2, NOW).await;
     let (client, other) = (world.client(), &world.instances[1]);
     for board in ["a", "b", "c", "d"] {
@@ -118,8 +118,10 @@ async fn a_definition_that_can_not_be_read_is_one_board_s_fault_and_can_be_repla
         .await
         .text();
     let put_if = |version: &str| {
-        let request = other.client.builder(reqwest::Method::PUT, "/v1/boards/b");
-        let request = request.header("if-match", format!("\"{version}\""));
+        let request = other
+            .client
+            .builder(reqwest::Method::PUT, "/v1/boards/b")
+            .header("if-match", format!("\"{version}\""));
         Client::send(request.json(&json!({"windows": windows})))
     };
     put_if("1-1")
@@ -143,7 +145,7 @@ async fn a_definition_that_can_not_be_read_is_one_board_s_fault_and_can_be_repla
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_of_which_too_little_is_known_gives_way_only_without_events() {
+async fn a_badly_damaged_definition_can_be_replaced_only_without_events() {
     let world = World::start(NOW).await;
     let client = world.client();
     for board in ["a", "b"] {
@@ -169,7 +171,7 @@ async fn a_definition_of_which_too_little_is_known_gives_way_only_without_events
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_another_type_holds_up_the_background_work_of_its_board_alone() {
+async fn a_key_of_a_wrong_type_holds_up_background_work_of_its_board_only() {
     let world = World::start(NOW).await;
     let (client, engine) = (world.client(), world.engine());
     let boards: Vec<String> = (0..12).map(|index| format!("b{index}")).collect();
@@ -220,7 +222,7 @@ async fn a_key_of_another_type_holds_up_the_background_work_of_its_board_alone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_is_taken_but_for_the_events_of_damaged_boards() {
+async fn a_batch_is_taken_except_for_events_of_damaged_boards() {
     let world = World::start(NOW).await;
     let client = world.client();
     for board in ["a", "b", "c"] {

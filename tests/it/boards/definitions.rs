@@ -63,8 +63,10 @@ async fn a_definition_is_created_replaced_and_read_with_its_version() {
     put("if-match", "*").await.expect(200);
 
     // A definition without windows deletes none, and begins with one of all time.
-    let untold = client.put("/v1/boards/b", json!({"title": "C"})).await;
-    let untold = untold.expect(200);
+    let untold = client
+        .put("/v1/boards/b", json!({"title": "C"}))
+        .await
+        .expect(200);
     assert_eq!(
         (&untold["windows"], &untold["title"]),
         (&json!(["day"]), &json!("C"))
@@ -74,7 +76,7 @@ async fn a_definition_is_created_replaced_and_read_with_its_version() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_would_change_stored_data_can_not_change_with_events() {
+async fn settings_that_would_change_stored_data_are_fixed_once_there_are_events() {
     let world = World::start(NOW).await;
     let client = world.client();
     let definition = json!({"windows": ["day", "last-7-days"]});
@@ -119,7 +121,7 @@ async fn what_would_change_stored_data_can_not_change_with_events() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn seasons_may_be_added_to_a_board_with_events_but_not_changed() {
+async fn seasons_can_be_added_to_a_board_with_events_but_not_changed() {
     let world = World::start(NOW).await;
     let client = world.client();
     client.define("b", json!({"windows": ["all"]})).await;
@@ -154,7 +156,7 @@ async fn seasons_may_be_added_to_a_board_with_events_but_not_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_on_one_instance_holds_on_the_others_at_once() {
+async fn a_change_on_one_instance_applies_on_others_at_once() {
     let world = World::with_instances(2, NOW).await;
     let (one, other) = (&world.instances[0].client, &world.instances[1].client);
     one.define("b", json!({"windows": ["day"]})).await;
@@ -184,7 +186,7 @@ async fn a_change_on_one_instance_holds_on_the_others_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_instances_hear_of_changes_without_being_asked() {
+async fn other_instances_learn_of_changes_without_a_request() {
     let world = World::with_instances(2, NOW).await;
     let (one, other) = (&world.instances[0], &world.instances[1]);
     one.client.define("b", json!({"windows": ["day"]})).await;
@@ -210,7 +212,7 @@ async fn other_instances_hear_of_changes_without_being_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn boards_are_listed_in_parts() {
+async fn boards_are_listed_in_pages() {
     let world = World::start(NOW).await;
     let client = world.client();
     for board in ["c", "a", "b", "B", "10"] {
@@ -386,7 +388,7 @@ async fn a_window_with_data_is_dropped_only_if_that_is_confirmed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_given_away_with_a_window_is_what_was_put_in_since_it_began() {
+async fn a_readded_window_is_in_use_once_it_has_new_events() {
     let world = World::start(NOW).await;
     let client = world.client();
     put_windows(client, "", json!(["day"])).await.expect(201);
@@ -413,7 +415,7 @@ async fn what_is_given_away_with_a_window_is_what_was_put_in_since_it_began() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_another() {
+async fn a_change_is_announced_by_another_instance_if_its_maker_dies() {
     let world = World::with_instances(2, NOW).await;
     let [one, other] = &world.instances[..] else {
         panic!("two instances")
@@ -509,7 +511,7 @@ async fn a_change_whose_maker_dies_before_it_is_announced_is_announced_by_anothe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_patch_changes_what_it_names_and_what_is_read_can_be_sent_back() {
+async fn a_patch_changes_only_its_fields_and_a_definition_that_was_read_can_be_sent_back() {
     let world = World::start(NOW).await;
     let client = world.client();
     client
@@ -631,8 +633,10 @@ async fn boards_are_found_by_their_tags() {
     let list = async |query: &str| {
         let path = format!("/v1/boards?{query}");
         let list = client.get(&path).await.expect(200);
-        let boards = list["boards"].as_array().unwrap().iter();
-        let boards: Vec<&str> = boards
+        let boards: Vec<&str> = list["boards"]
+            .as_array()
+            .unwrap()
+            .iter()
             .map(|board| board["board"].as_str().unwrap())
             .collect();
         json!([boards, list["next"]])

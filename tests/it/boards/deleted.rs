@@ -199,7 +199,7 @@ fn expect_gone(asked: &Asked, shards: &[u16], answer: &Answer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_a_deleted_board_is_taken_or_shown_by_an_instance_that_does_not_know_of_it() {
+async fn an_instance_that_missed_a_deletion_takes_and_shows_nothing_of_the_board() {
     let world = World::with_instances(2, NOW).await;
     for (definition, all, placements) in [
         (voted(), of_boards(), &[&[3][..], &[1, 4], &[2, 1]][..]),
@@ -222,7 +222,7 @@ async fn unlink(instance: &Instance) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_after_a_board_was_created_again_counts_on_the_new_one() {
+async fn events_after_a_board_was_recreated_count_on_the_new_one() {
     let world = World::with_instances(2, NOW).await;
     let placements = [&[3][..], &[1, 4], &[2, 1], &[1]];
     for (number, shards) in placements.into_iter().cycle().take(16).enumerate() {
@@ -256,8 +256,11 @@ async fn what_is_sent_after_a_board_was_created_again_counts_on_the_new_one() {
         }
         world.engine().run(&ApplyQueues).await.unwrap();
         for instance in &world.instances {
-            let page = instance.client.get("/v1/boards/b/standings/day").await;
-            let page = page.expect(200);
+            let page = instance
+                .client
+                .get("/v1/boards/b/standings/day")
+                .await
+                .expect(200);
             let all = (&page["total"], &page["entries"][0]["score"]);
             assert_eq!(all, (&json!(1), &json!(7)), "{shards:?} {next}: {page}");
             let hidden = instance.client.get("/v1/boards/b/hidden").await.expect(200);
@@ -273,7 +276,7 @@ async fn what_is_sent_after_a_board_was_created_again_counts_on_the_new_one() {
 /// An instance deletes the board and creates it again, with other shards, while others write to it without a pause. What was
 /// acknowledged for a request that began after the new board was there is there in the end.
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_amid_deletions_are_refused_or_count() {
+async fn writes_during_deletions_are_refused_or_count() {
     let world = &World::with_instances(3, NOW).await;
     let mut random = Random::new(seed(31));
     create(world, &voted(), 2).await;
@@ -364,7 +367,7 @@ async fn on_cluster() -> (RedisServers, [Instance; 2]) {
 
 /// A server of a cluster that has nothing but shards of a board hangs while the board is deleted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_that_fails_half_way_is_finished_by_whoever_comes_next() {
+async fn a_deletion_that_fails_half_way_is_finished_by_the_next_request() {
     let (servers, [one, other]) = on_cluster().await;
     let path = "/v1/boards/b";
     for finish in ["delete", "create", "job"] {
@@ -423,7 +426,7 @@ async fn a_deletion_that_fails_half_way_is_finished_by_whoever_comes_next() {
 
 /// A server of a cluster takes no writes, since its disk fails, while a definition is changed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_is_answered_once_all_shards_know_it() {
+async fn a_change_is_answered_only_after_all_shards_know_it() {
     let (servers, [one, _]) = on_cluster().await;
     one.client
         .define("b", json!({"windows": ["all"], "shards": 6}))

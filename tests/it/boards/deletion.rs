@@ -40,7 +40,7 @@ async fn delete(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn derived_standings_of_shards_that_were_empty_at_a_move_go_with_their_board() {
+async fn derived_standings_of_shards_empty_at_a_move_are_deleted_with_the_board() {
     let world = World::start(NOW).await;
     for definition in [
         json!({"windows": ["last-2-days"]}),
@@ -65,7 +65,7 @@ async fn derived_standings_of_shards_that_were_empty_at_a_move_go_with_their_boa
 /// Each move is broken off after one more wait, and the board deleted and unlinked, before the instance that was moving it
 /// goes on.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_that_goes_on_with_a_board_that_was_deleted_meanwhile_leaves_nothing_behind() {
+async fn an_instance_that_keeps_using_a_deleted_board_leaves_nothing_behind() {
     let world = World::with_instances(2, NOW).await;
     let definition =
         json!({"windows": ["day", "last-2-days"], "uniques": "member", "initial": ["day"]});
@@ -91,7 +91,7 @@ async fn an_instance_that_goes_on_with_a_board_that_was_deleted_meanwhile_leaves
 
 /// Each purge of shards that the board has moved away from is broken off after one more wait, and goes on when the board was deleted.
 #[tokio::test]
-async fn a_board_that_is_deleted_while_its_former_shards_are_unlinked_leaves_nothing_behind() {
+async fn a_board_deleted_while_former_shards_are_unlinked_leaves_nothing_behind() {
     let world = World::with_instances(2, NOW).await;
     let definition = json!({"windows": ["day"]});
     let mut random = Random::new(11);
@@ -128,7 +128,7 @@ fn voted(random: &mut Random, from: usize) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_remembered_of_the_events_of_a_deleted_board_goes_and_that_of_others_stays() {
+async fn records_of_events_are_deleted_with_their_board_only() {
     let world = World::start(NOW).await;
     let definition = json!({"windows": ["all"], "idempotency": "366d", "quotas": [
         {"name": "attempts", "by": ["member"], "window": "total", "max": 50},

@@ -48,7 +48,7 @@ async fn delete(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standing_ends_as_a_whole_though_all_of_it_was_rewritten() {
+async fn all_keys_of_a_standing_expire_at_once_even_if_rewritten() {
     let world = World::start(NOW).await;
     for definition in layouts() {
         for members in [1, 2, 20] {
@@ -69,7 +69,7 @@ async fn a_standing_ends_as_a_whole_though_all_of_it_was_rewritten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sum_of_scores_ends_with_its_standing_though_it_began_with_zero() {
+async fn a_sum_of_scores_that_began_with_zero_expires_with_its_standing() {
     let world = World::start(NOW).await;
     let definition = json!({"windows": ["hour"], "uniques": "board", "retention": {"hour": "1h"}});
     world.client().define("b", definition).await;
@@ -84,7 +84,7 @@ async fn a_sum_of_scores_ends_with_its_standing_though_it_began_with_zero() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standing_ends_as_a_whole_after_moves_too() {
+async fn all_keys_of_a_standing_expire_at_once_after_moves() {
     let mut random = Random::new(3);
     let world = World::start(NOW).await;
     for definition in layouts() {

@@ -50,11 +50,10 @@ async fn check(world: &World, percent: u64) -> Value {
 /// An event of each of these members on each of these days.
 async fn send(world: &World, members: usize, days: impl Iterator<Item = usize>) {
     for day in days {
-        let events = (0..members).map(|member| {
+        let events: Vec<Value> = (0..members).map(|member| {
             json!({"board": "b", "member": format!("member-{member}"), "score": member, "voter": format!("v{day}"),
                 "at": format!("2026-{:02}-{:02}T12:00:00Z", 1 + day / 28, 1 + day % 28)})
-        });
-        let events: Vec<Value> = events.collect();
+        }).collect();
         for part in events.chunks(1_000) {
             let body = json!({ "events": part });
             world

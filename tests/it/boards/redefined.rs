@@ -251,8 +251,11 @@ impl<'a> Play<'a> {
             10 => self.moderate().await,
             11 => {
                 let listed = self.get("/hidden").await;
-                let members = listed["hidden"].as_array().unwrap().iter();
-                let members = members.map(|hidden| hidden["member"].as_str().unwrap().to_owned());
+                let members = listed["hidden"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|hidden| hidden["member"].as_str().unwrap().to_owned());
                 assert_eq!(members.collect::<BTreeSet<_>>(), self.hidden);
             }
             12 => self.erase("all").await,
@@ -427,7 +430,7 @@ fn plays(world: &World, redefines: bool) -> Vec<Play<'_>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_answer_is_right_after_a_change_of_which_the_instance_does_not_know() {
+async fn answers_are_right_on_an_instance_that_missed_a_change() {
     let world = world().await;
     for play in &mut plays(&world, true) {
         for _ in 0..2 {
@@ -461,7 +464,7 @@ async fn redefine_all(world: &World, is_over: &AtomicBool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_answer_is_right_while_boards_are_redefined_and_moved() {
+async fn answers_are_right_while_boards_are_redefined_and_moved() {
     let world = world().await;
     let is_over = AtomicBool::new(false);
     let playing = async {

@@ -105,8 +105,7 @@ async fn act(world: &World, random: &mut Random, definition: &Value, hour: usize
             event["voter"] = json!(format!("v{}", random.below(5)));
         }
         event
-    });
-    let events = events.collect::<Vec<_>>();
+    }).collect::<Vec<_>>();
     client
         .post("/v1/events", json!({ "events": events }))
         .await
@@ -149,7 +148,7 @@ async fn act(world: &World, random: &mut Random, definition: &Value, hour: usize
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn registries_name_every_key_and_forget_those_that_are_gone() {
+async fn registries_have_every_key_and_drop_expired_ones() {
     let definitions = definitions();
     let (mut forgotten, mut derived) = (0, 0);
     for case in 0..case_count(definitions.len()) {
@@ -213,7 +212,7 @@ async fn registries_name_every_key_and_forget_those_that_are_gone() {
 
 /// A registry of so many names that a round takes several steps.
 #[tokio::test]
-async fn a_round_goes_on_where_another_instance_has_left_it_and_begins_once_an_hour() {
+async fn a_round_continues_where_another_instance_stopped_and_begins_hourly() {
     let world = World::with_instances(2, "2026-11-21T12:00:00Z").await;
     world
         .client()
@@ -229,9 +228,9 @@ async fn a_round_goes_on_where_another_instance_has_left_it_and_begins_once_an_h
     let prefix = registry.strip_suffix("keys").unwrap();
     let add = async || {
         for part in 0..20 {
-            let names = (0..100)
-                .map(|name| format!("{prefix}voters:day:2026-11-01\u{1f}{}", 100 * part + name));
-            let names: Vec<String> = names.collect();
+            let names: Vec<String> = (0..100)
+                .map(|name| format!("{prefix}voters:day:2026-11-01\u{1f}{}", 100 * part + name))
+                .collect();
             let mut words = vec![&b"SADD"[..], registry.as_bytes()];
             words.extend(names.iter().map(String::as_bytes));
             world.redis.run(&words).await;
@@ -267,7 +266,7 @@ async fn a_round_goes_on_where_another_instance_has_left_it_and_begins_once_an_h
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn registries_of_a_league_forget_its_cohorts_and_seats() {
+async fn registries_of_a_league_drop_expired_cohorts_and_seats() {
     let world = World::with_instances(1, "2026-11-20T12:00:00Z").await;
     let (client, engine) = (world.client(), world.engine());
     let definition = json!({"windows": ["day"], "score_min": 0, "retention": {"day": "1d"}, "league":

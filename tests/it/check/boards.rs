@@ -21,7 +21,7 @@ async fn data(world: &World) -> BTreeMap<String, String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_repair_takes_anything_of_a_board_whose_definition_is_lost() {
+async fn no_repair_removes_data_of_a_board_whose_definition_is_lost() {
     for shards in [1, 3] {
         for damage in [
             &["DEL", "st:{b}"][..],
@@ -51,7 +51,7 @@ async fn no_repair_takes_anything_of_a_board_whose_definition_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_left_of_a_lost_board_goes_once_it_is_said_that_nobody_needs_it() {
+async fn the_data_of_a_lost_board_is_removed_only_with_permission() {
     let definition = json!({"windows": ["day"], "shards": 2});
     let world = world(&definition).await;
     let left = world.redis.keys("st:{b:*}:*").await;
@@ -83,7 +83,7 @@ async fn what_is_left_of_a_lost_board_goes_once_it_is_said_that_nobody_needs_it(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_repair_takes_anything_of_a_board_whose_definition_went_back() {
+async fn no_repair_removes_data_of_a_board_whose_definition_went_back() {
     let world = world(&json!({"windows": ["day", "all"], "shards": 2})).await;
     let before = dump(&world, "st:{b}").await;
     world.client().spread("b", 3).await;
@@ -141,7 +141,7 @@ async fn a_version_is_stored_again_unless_a_later_definition_was_in_use() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_found_while_boards_are_deleted_and_created() {
+async fn the_check_reports_nothing_while_boards_are_deleted_and_created() {
     let world = World::with_instances(2, NOW).await;
     let is_over = AtomicBool::new(false);
     let changing = (0..3).map(async |task: usize| {

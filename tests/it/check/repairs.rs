@@ -10,7 +10,7 @@ fn with_score(stored: &[u8], score: f64) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_score_of_the_hash_follows_from_the_list_if_a_third_key_shows_it() {
+async fn a_damaged_score_is_restored_from_the_list_if_a_third_key_agrees() {
     for (definition, is_shown) in [
         (json!({"windows": ["day"]}), false),
         (json!({"windows": ["day"], "uniques": "board"}), true),
@@ -49,7 +49,7 @@ async fn a_damaged_score_of_the_hash_follows_from_the_list_if_a_third_key_shows_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_most_keys_of_a_standing_say_of_its_end_is_right() {
+async fn the_expiry_that_most_keys_of_a_standing_have_is_restored() {
     // Of another revision it is not known what the definition said when the standing began.
     for (retention, persisted) in [(json!({}), false), (json!({"day": "30d"}), true)] {
         let definition = json!({"windows": ["day"], "uniques": "board", "ranking": "dense", "retention": retention});
@@ -79,7 +79,7 @@ async fn what_most_keys_of_a_standing_say_of_its_end_is_right() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standing_that_may_never_have_had_to_expire_is_rebuilt() {
+async fn a_standing_that_may_have_had_no_expiry_is_rebuilt() {
     let world = world(&json!({"windows": ["day"]})).await;
     let kept = json!({"windows": ["day"], "retention": {"day": "30d"}});
     world.client().define("b", kept).await;
@@ -94,7 +94,7 @@ async fn a_standing_that_may_never_have_had_to_expire_is_rebuilt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_hidden_list_is_dropped_that_alone_keeps_a_member_out_of_sight() {
+async fn a_hidden_list_is_not_dropped_if_only_it_hides_a_member() {
     for damage in [
         &["ZINCRBY", "JOURNAL", "1", "bob"][..],
         &["DEL", "JOURNAL"],
@@ -126,7 +126,7 @@ async fn no_hidden_list_is_dropped_that_alone_keeps_a_member_out_of_sight() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_derived_standing_that_lost_its_state_is_built_from_nothing() {
+async fn a_derived_standing_without_its_state_is_rebuilt_from_scratch() {
     let world = world(&json!({"windows": ["day", "last-2-days"]})).await;
     let shown = read(&world, "b").await;
     let rolling = key_of(&world, "last-2-days:2026-11-21").await;

@@ -7,7 +7,7 @@ use super::{NOW, post};
 use crate::harness::World;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn boards_are_searched_by_the_beginning_of_their_ids_and_come_in_parts() {
+async fn boards_are_searched_by_prefix_and_listed_in_pages() {
     let world = World::start(NOW).await;
     let client = world.client();
     let mut browser = Browser::new(client);
@@ -169,7 +169,7 @@ async fn a_standing_is_read_page_by_page_and_period_by_period() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_league_tiers_cohorts_and_their_standings_are_shown() {
+async fn a_league_shows_tiers_cohorts_and_their_standings() {
     let world = World::start(NOW).await;
     let client = world.client();
     let league = json!({"tiers": [

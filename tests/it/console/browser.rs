@@ -81,9 +81,12 @@ impl Browser {
     }
 
     pub async fn send(&mut self, request: reqwest::RequestBuilder) -> Page {
-        let cookies = self.cookies.iter();
-        let cookies = cookies.map(|(name, value)| format!("{name}={value}"));
-        let cookies = cookies.collect::<Vec<_>>().join("; ");
+        let cookies = self
+            .cookies
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
+            .join("; ");
         let request = request.header("host", &self.host).header("cookie", cookies);
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());

@@ -7,7 +7,7 @@ use super::browser::Browser;
 use super::{SCRIPT, world};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_is_defined_and_changed_once_one_has_seen_what_would_happen() {
+async fn a_board_is_defined_and_changed_after_a_preview() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let form = browser.get("/console/define").await.expect(200);
@@ -73,8 +73,10 @@ async fn a_board_is_defined_and_changed_once_one_has_seen_what_would_happen() {
     assert_eq!(board["windows"], json!(["day", "week"]));
     assert_eq!(board["quotas"][0]["name"], "q");
     // The same again is no change of a board that is there by now.
-    let again = browser.submit("/console/define", &with("save")).await;
-    let again = again.expect(422);
+    let again = browser
+        .submit("/console/define", &with("save"))
+        .await
+        .expect(422);
     assert!(again.contains("there is a board runs already"), "{again}");
 
     // What is wrong stands beside its setting, and nothing that was filled in is lost.
@@ -102,7 +104,7 @@ async fn a_board_is_defined_and_changed_once_one_has_seen_what_would_happen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_a_board_goes_by_the_definition_that_was_read() {
+async fn a_board_changes_only_if_its_definition_was_read() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let form = browser.get("/console/define?board=votes").await.expect(200);
@@ -123,8 +125,8 @@ async fn a_change_of_a_board_goes_by_the_definition_that_was_read() {
     };
     let preview = browser
         .submit("/console/define", &change("day\nweek\nall", "", "preview"))
-        .await;
-    let preview = preview.expect(200);
+        .await
+        .expect(200);
     assert!(preview.contains("<code>windows</code>"), "{preview}");
     let refused = browser
         .submit("/console/define", &change("day", "", "save"))

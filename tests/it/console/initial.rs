@@ -11,7 +11,7 @@ fn with<'a>(text: &'a str, step: &'a str) -> [(&'a str, &'a str); 2] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn initial_scores_are_read_from_lines_and_set_once_one_has_seen_them() {
+async fn initial_scores_are_read_from_lines_and_set_after_a_preview() {
     let (world, admin) = world().await;
     let definition = json!({"windows": ["day", "all"], "initial": ["all"], "decimals": 1});
     admin.define("b", definition).await;
@@ -22,8 +22,10 @@ async fn initial_scores_are_read_from_lines_and_set_once_one_has_seen_them() {
         .await;
     let script = format!("\"{}\",3", SCRIPT.replace('"', "\"\""));
     let text = format!("member,score\r\nann,12.5\r\n{script}\r\nbob,\r\n");
-    let preview = browser.submit(page, &with(&text, "preview")).await;
-    let preview = preview.expect(200);
+    let preview = browser
+        .submit(page, &with(&text, "preview"))
+        .await
+        .expect(200);
     for part in [
         "2 scores would be set, 1 taken away",
         "12.5",

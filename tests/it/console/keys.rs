@@ -13,7 +13,7 @@ fn secret_on(page: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_of_a_key_names_its_webhooks_and_deletes_them_too_if_it_is_told_so() {
+async fn the_page_of_a_key_lists_its_webhooks_and_can_delete_them() {
     let (world, admin) = world().await;
     let _following = world.instances[0].follow_api_keys();
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
@@ -41,7 +41,7 @@ async fn the_page_of_a_key_names_its_webhooks_and_deletes_them_too_if_it_is_told
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_made_rotated_and_deleted_and_its_secrets_are_shown_once() {
+async fn a_key_is_created_rotated_and_deleted_and_each_secret_is_shown_once() {
     let (world, admin) = world().await;
     let _following = world.instances[0].follow_api_keys();
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;

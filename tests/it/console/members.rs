@@ -7,7 +7,7 @@ use super::{SCRIPT, encoded, world};
 use crate::keys::make_key;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_is_hidden_and_brought_back_with_a_reason_and_a_line_in_the_audit_log() {
+async fn a_member_is_hidden_and_unhidden_with_a_reason_and_an_audit_line() {
     let (world, admin) = world().await;
     let _following = world.instances[0].follow_api_keys();
     let grant = json!({"scopes": ["read", "moderate"], "boards": ["votes"]});
@@ -118,13 +118,13 @@ async fn a_member_is_hidden_and_brought_back_with_a_reason_and_a_line_in_the_aud
         })
         .collect();
     let route = "/v1/boards/{board}/hidden/{member}";
-    let expected = [("DELETE", 204), ("PUT", 200), ("PUT", 422)];
-    let expected = expected.map(|(method, status)| json!([method, route, status, "bob"]));
+    let expected = [("DELETE", 204), ("PUT", 200), ("PUT", 422)]
+        .map(|(method, status)| json!([method, route, status, "bob"]));
     assert_eq!(told, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hidden_member_that_is_in_no_standing_is_brought_back() {
+async fn a_hidden_member_without_a_standing_can_be_unhidden() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let member = "/console/boards/votes/standings/day/member?member=nobody";
@@ -148,7 +148,7 @@ async fn a_hidden_member_that_is_in_no_standing_is_brought_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_is_erased_of_one_board_and_of_all_once_its_name_was_typed() {
+async fn a_member_is_erased_from_one_board_or_all_after_its_name_is_typed() {
     let (world, admin) = world().await;
     admin.define("other", json!({"windows": ["day"]})).await;
     super::post(&admin, "other", &[("bob", 1), ("ann", 2)]).await;
@@ -186,7 +186,7 @@ async fn a_member_is_erased_of_one_board_and_of_all_once_its_name_was_typed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_is_hidden_and_brought_back_on_all_boards() {
+async fn a_member_is_hidden_and_unhidden_on_all_boards() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let list = "/console/members";
@@ -224,7 +224,7 @@ async fn a_member_is_hidden_and_brought_back_on_all_boards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_is_looked_at_over_many_boards() {
+async fn a_member_is_shown_across_boards() {
     let (world, admin) = world().await;
     let _following = world.instances[0].follow_api_keys();
     admin.define("other", json!({"windows": ["day"]})).await;
@@ -383,7 +383,7 @@ async fn names_are_reviewed_and_profiles_are_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_tier_of_a_member_of_a_league_is_ordered() {
+async fn the_tier_of_a_league_member_can_be_set() {
     let (world, admin) = world().await;
     let league = json!({"tiers": [
         {"name": "bronze", "promote": 0.3, "demote": 0},
@@ -444,7 +444,7 @@ fn with<'a>(text: &'a str, step: &'a str) -> [(&'a str, &'a str); 2] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_members_get_profiles_from_lines_and_each_wrong_line_is_told() {
+async fn profiles_are_read_from_lines_and_each_wrong_line_is_reported() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let page = "/console/profiles";
@@ -452,8 +452,10 @@ async fn many_members_get_profiles_from_lines_and_each_wrong_line_is_told() {
     browser.read(page, &["Members and their names"]).await;
     let script = format!("\"{}\",\"{}\"", SCRIPT.replace('"', "\"\""), "Eve");
     let text = format!("member,name\r\nann,Ann the Great\r\n{script}\r\n");
-    let preview = browser.submit(page, &with(&text, "preview")).await;
-    let preview = preview.expect(200);
+    let preview = browser
+        .submit(page, &with(&text, "preview"))
+        .await
+        .expect(200);
     for part in [
         "2 profiles would be stored",
         "Ann the Great",
@@ -497,7 +499,7 @@ async fn many_members_get_profiles_from_lines_and_each_wrong_line_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_use_of_quotas_is_looked_up() {
+async fn the_use_of_quotas_is_shown() {
     let (world, admin) = world().await;
     let quota = json!({"name": "voter-day", "by": ["voter"], "window": "day", "max": 2});
     let definition = json!({"windows": ["day"], "quotas": [quota]});

@@ -38,7 +38,7 @@ async fn the_first_page_shows_the_first_steps_or_leads_to_the_console() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_service_says_so_on_its_first_page_and_where_a_key_is_made() {
+async fn the_first_page_of_an_open_service_says_so_and_where_to_create_a_key() {
     let (open, (closed, admin)) = (World::start(NOW).await, world().await);
     let said = "protects nothing until";
     let mut browser = Browser::new(open.client());
@@ -70,7 +70,7 @@ async fn an_open_service_says_so_on_its_first_page_and_where_a_key_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_problem_has_a_page_that_says_what_to_do() {
+async fn the_page_of_a_problem_says_what_to_do() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     for (path, status, code) in [
@@ -112,7 +112,7 @@ async fn a_problem_has_a_page_that_says_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_pages_are_made_of_is_kept_until_it_changes() {
+async fn assets_of_pages_are_cached_until_they_change() {
     let (world, _) = world().await;
     let client = world.client();
     let mut tags = Vec::new();

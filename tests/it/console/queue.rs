@@ -8,7 +8,7 @@ use crate::harness::jobs::ApplyQueues;
 use crate::queue::dead_letters::{add_event, event};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_is_told_and_dead_letters_are_replayed_and_deleted() {
+async fn waiting_events_are_shown_and_dead_letters_are_replayed_and_deleted() {
     let (world, admin) = world().await;
     let definition = json!({"windows": ["day"], "ingest": "async"});
     admin.define("b", definition).await;
@@ -60,7 +60,7 @@ async fn what_waits_is_told_and_dead_letters_are_replayed_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_became_of_an_event_is_told_by_its_id() {
+async fn the_outcome_of_an_event_is_shown_by_its_id() {
     let (world, admin) = world().await;
     let definition = json!({"windows": ["day"], "ingest": "async"});
     admin.define("b", definition).await;

@@ -64,7 +64,7 @@ fn row<'a>(page: &'a str, part: &str) -> &'a str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn periods_are_listed_with_their_states_and_winners_and_drawn() {
+async fn periods_are_listed_and_charted_with_states_and_winners() {
     let (world, _) = world().await;
     let mut browser = Browser::signed_in(world.client(), "a-reader").await;
     let standing = browser.get(STANDING).await.expect(200);
@@ -106,7 +106,7 @@ async fn periods_are_listed_with_their_states_and_winners_and_drawn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_definition_of_a_public_board_has_a_frame_for_pages_of_others() {
+async fn the_definition_of_a_public_board_has_a_frame_for_other_sites() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let definition = "/console/boards/b/definition";
@@ -126,7 +126,7 @@ async fn the_definition_of_a_public_board_has_a_frame_for_pages_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_of_periods_comes_in_parts() {
+async fn periods_are_listed_in_pages() {
     let world = World::with_keys(1, "2026-11-21T12:00:30Z", KEYS).await;
     let admin = world.client().with_key("an-admin");
     let definition = json!({"windows": ["minute"], "accept_late": "any", "uniques": "board"});
@@ -208,7 +208,7 @@ async fn a_result_shows_what_was_won_and_a_reward_is_claimed_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_is_revised_and_says_what_that_has_changed() {
+async fn a_revised_result_says_what_has_changed() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let page = browser.get(FIRST).await.expect(200);
@@ -309,14 +309,14 @@ async fn members_have_moved_since_the_period_before() {
     for (query, moved) in [("", "up </span>1<"), ("&hidden=include", "up </span>2<")] {
         let page = browser
             .get(&format!("{STANDING}?key=2026-11-22{query}"))
-            .await;
-        let page = page.expect(200);
+            .await
+            .expect(200);
         assert!(row(&page, ">cid</a>").contains(moved), "{query}: {page}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_day_is_shown_though_the_day_before_is_damaged() {
+async fn a_day_is_shown_even_if_the_previous_day_is_damaged() {
     let (world, _) = world().await;
     for key in world.redis.keys("st:{b}:*:2026-11-21").await {
         world.redis.run(&[b"DEL", key.as_bytes()]).await;
@@ -358,7 +358,7 @@ async fn a_member_has_a_history_over_periods() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_league_cohorts_have_results_and_a_member_its_seats() {
+async fn a_league_shows_results_of_cohorts_and_seats_of_members() {
     let world = World::with_keys(1, "2026-11-18T12:00:00Z", KEYS).await;
     let admin = world.client().with_key("an-admin");
     let league = json!({"min_cohort": 2, "tiers": [
@@ -413,7 +413,7 @@ async fn in_a_league_cohorts_have_results_and_a_member_its_seats() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_is_for_who_may_read_the_board_and_a_claim_for_who_may_write() {
+async fn a_result_needs_the_right_to_read_and_a_claim_the_right_to_write() {
     let (world, admin) = world().await;
     let _following = world.instances[0].follow_api_keys();
     let member = format!("{STANDING}/member?member=bob");

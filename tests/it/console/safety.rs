@@ -8,7 +8,7 @@ use crate::harness::World;
 use crate::keys::make_key;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forms_are_taken_from_the_pages_of_the_console_only() {
+async fn forms_from_other_sites_are_refused() {
     let (world, admin) = world().await;
     let open = World::start(NOW).await;
     open.client()
@@ -69,16 +69,17 @@ async fn forms_are_taken_from_the_pages_of_the_console_only() {
 
 /// What is filled in may be an id, and so a part of an address.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_long_for_an_address_is_refused_and_no_fault() {
+async fn an_address_that_is_too_long_is_refused_without_a_fault() {
     let (world, admin) = world().await;
     let public = json!({"windows": ["day"], "public": true});
     admin.define("public", public).await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let long = "x".repeat(70_000);
-    let fields = [
+    let mut fields: Vec<_> = [
         "name", "board", "member", "id", "url", "reason", "score", "boards", "grace",
-    ];
-    let mut fields: Vec<_> = fields.map(|name| (name, long.as_str())).to_vec();
+    ]
+    .map(|name| (name, long.as_str()))
+    .to_vec();
     let fixed = [
         ("event", "period.final"),
         ("scope", "read"),
@@ -240,7 +241,7 @@ async fn a_key_sees_and_does_what_its_scopes_and_boards_allow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_public_board_is_for_all_who_are_signed_in_and_nothing_else_of_it() {
+async fn any_session_reads_a_public_board_and_can_do_nothing_else_with_it() {
     let (world, admin) = world().await;
     let _following = world.instances[0].follow_api_keys();
     let public = json!({"windows": ["day"], "public": true});
@@ -279,7 +280,7 @@ async fn a_public_board_is_for_all_who_are_signed_in_and_nothing_else_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_a_name_is_made_of_no_page_runs_it() {
+async fn no_page_runs_a_script_in_a_name() {
     let (world, admin) = world().await;
     let definition = json!({"title": SCRIPT, "tags": [SCRIPT], "windows": ["day"]});
     admin.define("odd", definition).await;

@@ -36,7 +36,7 @@ async fn warnings(instance: &Instance, browser: &mut Browser) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_that_wait_while_no_instance_applies_them_are_warned_of() {
+async fn a_warning_is_shown_if_events_wait_and_no_instance_applies_them() {
     let world = World::with_keys(1, NOW, KEYS).await;
     let (url, clock) = (world.redis.url(), world.clock.clone());
     let leaving = Instance::start_leaving_queues(&url, clock, KEYS).await;
@@ -75,7 +75,7 @@ async fn events_that_wait_while_no_instance_applies_them_are_warned_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn instances_tell_of_themselves_until_they_are_not_heard_of() {
+async fn instances_are_listed_until_they_are_silent() {
     let world = World::with_keys(2, NOW, KEYS).await;
     let admin = world.client().with_key("an-admin");
     let listed = async || {
@@ -138,7 +138,7 @@ async fn instances_tell_of_themselves_until_they_are_not_heard_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_and_the_memory_are_told_by_board() {
+async fn waiting_events_and_memory_are_shown_per_board() {
     let (world, admin) = world().await;
     let definition = json!({"windows": ["day"], "ingest": "async"});
     admin.define("slow", definition).await;
@@ -173,7 +173,7 @@ async fn what_waits_and_the_memory_are_told_by_board() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_for_all_boards_are_listed_with_where_they_have_failed() {
+async fn jobs_for_all_boards_are_listed_with_their_failures() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let jobs = "/console/jobs";

@@ -12,7 +12,7 @@ use crate::harness::{Client, World};
 use crate::keys::make_key;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_opens_the_console_until_one_signs_out() {
+async fn a_session_lasts_until_one_signs_out() {
     let (world, _) = world().await;
     let client = world.client();
     let mut browser = Browser::new(client);
@@ -149,7 +149,7 @@ async fn a_session_ends_with_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_has_a_hundred_sessions_and_the_oldest_goes() {
+async fn a_key_has_at_most_a_hundred_sessions_and_the_oldest_ends() {
     let keys = format!("{KEYS},read:a-second-reader");
     let world = World::with_keys(1, NOW, &keys).await;
     let client = world.client();
@@ -193,7 +193,7 @@ async fn a_key_has_a_hundred_sessions_and_the_oldest_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_ends_with_its_session_and_shows_nothing_that_comes_later() {
+async fn a_stream_ends_with_its_session_and_shows_nothing_later() {
     let world = World::with_keys(2, NOW, KEYS).await;
     let admin = world.client().with_key("an-admin");
     admin.define("votes", json!({"windows": ["day"]})).await;
@@ -237,7 +237,7 @@ async fn a_stream_ends_with_its_session_and_shows_nothing_that_comes_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn behind_tls_cookies_are_for_tls_alone_and_a_key_needs_it() {
+async fn behind_tls_cookies_are_secure_and_a_key_needs_tls() {
     let (world, _) = world().await;
     let mut browser = Browser::at(world.client(), "https://scores.example");
     let begun = browser.sign_in("a-reader").await;

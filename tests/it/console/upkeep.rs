@@ -77,7 +77,7 @@ async fn only_a_period_that_can_be_made_final_is_offered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_period_that_is_over_is_made_final_before_its_time() {
+async fn an_ended_period_can_be_made_final_early() {
     let (world, admin) = world().await;
     let definition = json!({"windows": ["day", "week"], "finalize": "5d", "accept_late": "any"});
     admin.define("b", definition).await;

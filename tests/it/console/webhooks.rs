@@ -11,7 +11,7 @@ use crate::harness::receiver::{Manner, Receiver};
 use crate::keys::make_key;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_is_made_changed_tested_and_deleted_and_its_deliveries_are_sent_again() {
+async fn a_webhook_is_created_changed_tested_and_deleted_and_deliveries_are_retried() {
     let world = World::sending(1, NOW, KEYS).await;
     let _following = world.instances[0].follow_api_keys();
     let admin = world.client().with_key("an-admin");
@@ -87,8 +87,10 @@ async fn a_webhook_is_made_changed_tested_and_deleted_and_its_deliveries_are_sen
     send().await;
     assert_eq!(receiver.count(), 2);
 
-    let rotated = browser.submit("/console/webhooks/site/rotate", &[]).await;
-    let rotated = rotated.expect(200);
+    let rotated = browser
+        .submit("/console/webhooks/site/rotate", &[])
+        .await
+        .expect(200);
     let secret = |page: &str| page.split_once("whsec_").unwrap().1[..43].to_owned();
     assert_ne!(secret(&rotated), secret(&made));
     let deleted = browser.confirm("/console/webhooks/site/delete", &[], "site");

@@ -35,11 +35,13 @@ async fn entries(client: &Client, board: &str, window: &str) -> Vec<Value> {
 /// The scores of members, by their ids.
 async fn scores(client: &Client, board: &str) -> Vec<(String, i64)> {
     let entries = entries(client, board, "all").await;
-    let scores = entries.iter().map(|entry| {
-        let member = entry["member"].as_str().unwrap().to_owned();
-        (member, entry["score"].as_i64().unwrap())
-    });
-    let mut scores: Vec<_> = scores.collect();
+    let mut scores: Vec<_> = entries
+        .iter()
+        .map(|entry| {
+            let member = entry["member"].as_str().unwrap().to_owned();
+            (member, entry["score"].as_i64().unwrap())
+        })
+        .collect();
     scores.sort();
     scores
 }
@@ -57,7 +59,7 @@ fn orders([a, b, c]: [i64; 3]) -> [[i64; 3]; 6] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_value_wins_in_every_order_on_every_way() {
+async fn the_last_value_wins_in_every_order_and_by_every_path() {
     let world = World::start(NOW).await;
     let client = world.client();
     for (board, shards, is_queued) in [("one", 1, false), ("many", 4, false), ("queued", 1, true)] {
@@ -99,7 +101,7 @@ async fn the_last_value_wins_in_every_order_on_every_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_last_scores_of_one_instant_the_better_one_stands() {
+async fn of_two_last_scores_at_one_instant_the_better_one_wins() {
     let world = World::start(NOW).await;
     let client = world.client();
     for (board, best) in [("desc", 9), ("asc", 3)] {
@@ -130,7 +132,7 @@ async fn of_two_last_scores_of_one_instant_the_better_one_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn equal_scores_stand_in_the_order_in_which_they_came_in() {
+async fn equal_scores_rank_in_order_of_arrival() {
     let world = World::start(NOW).await;
     let client = world.client();
     // By their ids they would stand the other way round.
@@ -164,7 +166,7 @@ async fn equal_scores_stand_in_the_order_in_which_they_came_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_keeps_its_time_and_tells_it() {
+async fn an_event_keeps_its_time_and_returns_it() {
     let world = World::start(NOW).await;
     let client = world.client();
     client.define("b", json!({"windows": ["day"]})).await;
@@ -196,7 +198,7 @@ async fn an_event_keeps_its_time_and_tells_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_member_has_its_last_value_through_instances_whose_clocks_differ() {
+async fn the_last_value_wins_through_instances_whose_clocks_differ() {
     let world = World::start("2026-11-21T23:59:59.5Z").await;
     let clock = clock_at("2026-11-21T23:59:58.9Z");
     let behind = Instance::start(&world.redis.url(), clock.clone(), "").await;
@@ -242,7 +244,7 @@ async fn one_member_has_its_last_value_through_instances_whose_clocks_differ() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_that_nothing_reached_moves_nobody() {
+async fn zero_scores_and_lost_leads_do_not_change_reached_at() {
     let world = World::start(NOW).await;
     let client = world.client();
     let windows = json!(["day", "last-3-days", "all"]);
@@ -304,7 +306,7 @@ async fn a_time_that_nothing_reached_moves_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn zeros_leave_an_initial_score_its_time() {
+async fn zero_scores_keep_the_time_of_an_initial_score() {
     let world = World::start(NOW).await;
     let client = world.client();
     client

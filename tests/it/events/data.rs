@@ -69,7 +69,7 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_shows_the_data_of_the_event_that_gave_it_its_time_in_whatever_order_they_come() {
+async fn an_entry_shows_the_data_of_the_event_that_gave_its_time_in_any_order() {
     let [old, small, great] = [json!({"z": 1}), json!({"a": 10}), json!({"a": 2})];
     let none = Value::Null;
     for (update, order, events, expected) in [
@@ -169,7 +169,7 @@ async fn an_entry_shows_the_data_of_the_event_that_gave_it_its_time_in_whatever_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_read_of_entries_shows_data_if_it_is_asked_to() {
+async fn every_read_of_entries_shows_data_on_request() {
     for shards in [1, 7] {
         let definition = json!({"windows": ["day", "all"], "entry_data": true, "shards": shards, "score_min": 1,
             "keep_top": 3});
@@ -294,7 +294,7 @@ async fn data_is_shown_in_its_canonical_form_and_is_part_of_the_entity_tag() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_with_other_data_is_reused_and_with_the_same_in_another_form_a_duplicate() {
+async fn other_data_under_an_id_is_a_conflict_and_equal_data_a_duplicate() {
     let world = world(json!({"windows": ["day"], "entry_data": true})).await;
     let send = async |data: &str| {
         let body = format!(r#"{{"id": "1", "member": "ann", "score": 5{data}}}"#);
@@ -341,7 +341,7 @@ async fn an_id_with_other_data_is_reused_and_with_the_same_in_another_form_a_dup
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_data_is_refused_and_changes_nothing() {
+async fn invalid_data_is_refused_and_changes_nothing() {
     let world = world(json!({"windows": ["day"], "entry_data": true})).await;
     world
         .client()
@@ -403,14 +403,16 @@ async fn what_is_no_data_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_says_whether_entries_have_data_before_there_are_any() {
+async fn data_must_be_enabled_before_there_are_events() {
     let world = world(json!({"windows": ["day"]})).await;
     let client = world.client();
-    let answer = client.put(
-        "/v1/boards/c",
-        json!({"windows": ["day"], "entry_data": true, "ties": "member"}),
-    );
-    let answer = answer.await.expect(422);
+    let answer = client
+        .put(
+            "/v1/boards/c",
+            json!({"windows": ["day"], "entry_data": true, "ties": "member"}),
+        )
+        .await
+        .expect(422);
     assert_eq!(answer["errors"][0]["pointer"], "/entry_data", "{answer}");
     // Not frozen yet.
     for wanted in [true, false, true] {
@@ -501,7 +503,7 @@ async fn sums_show_the_data_of_their_newest_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_public_board_shows_data_without_a_key_only_if_it_says_so() {
+async fn a_public_board_shows_data_without_a_key_only_if_allowed() {
     let world = World::with_keys(1, NOW, "admin:an-admin").await;
     let admin = world.client().with_key("an-admin");
     let definition = json!({"windows": ["day"], "public": true, "entry_data": true});
@@ -532,25 +534,26 @@ async fn a_public_board_shows_data_without_a_key_only_if_it_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn data_goes_along_when_a_board_moves() {
+async fn data_moves_with_the_board() {
     let definition = json!({"windows": ["day", "last-2-days"], "entry_data": true, "shards": 3});
     let world = world(definition.clone()).await;
     world.client().define("stays", definition).await;
     let mut random = Random::new(3);
     let mut send = async |round: u32| {
-        let events = (0..400).map(|_| {
+        let events: Vec<Value> = (0..400).map(|_| {
             let at = format!("2026-11-2{}T08:00:{:02}Z", random.below(2), random.below(60));
             let data = [Value::Null, json!({"round": round}), json!({"n": random.below(9)})];
             json!({"board": "b", "member": format!("m{}", random.below(250)), "score": random.below(5), "at": at,
                 "data": data[random.below(3)]})
-        });
-        let events: Vec<Value> = events.collect();
-        let twins = events.iter().map(|event| {
-            let mut twin = event.clone();
-            twin["board"] = json!("stays");
-            twin
-        });
-        let twins: Vec<Value> = twins.collect();
+        }).collect();
+        let twins: Vec<Value> = events
+            .iter()
+            .map(|event| {
+                let mut twin = event.clone();
+                twin["board"] = json!("stays");
+                twin
+            })
+            .collect();
         for batch in [events, twins] {
             let answer = world
                 .client()

@@ -57,7 +57,7 @@ async fn add_points(instance: &Instance) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_are_carried_out_in_the_order_of_their_making() {
+async fn calls_are_executed_in_the_order_in_which_they_were_made() {
     let redis = RedisServer::start().await;
     let clock = clock_at(NOW);
     let instance = Instance::start(&redis.url(), clock, "").await;
@@ -69,7 +69,7 @@ async fn calls_are_carried_out_in_the_order_of_their_making() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_that_wait_for_replicas_are_carried_out_in_the_order_of_their_making() {
+async fn calls_that_wait_for_replicas_are_executed_in_order() {
     let replicated = Replicated::start(NOW).await;
     add_points(&replicated.instance).await;
 }

@@ -8,7 +8,7 @@ use crate::harness::{Client, World};
 const NOW: &str = "2026-11-21T12:00:00Z";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_is_answered_with_the_first_outcome_and_counts_once() {
+async fn a_retry_returns_the_first_outcome_and_counts_once() {
     let world = World::with_instances(2, NOW).await;
     let client = world.client();
     client.define("b", json!({"windows": ["day", "last-7-days"], "accept_late": "1h", "closes_at": "2026-11-21T12:30:00Z"})).await;
@@ -76,7 +76,7 @@ async fn a_header_serves_as_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_header_is_the_id_of_one_event_and_no_batch_may_have_it() {
+async fn a_header_gives_the_id_of_one_event_but_not_of_a_batch() {
     let world = World::start(NOW).await;
     let client = world.client();
     client.define("b", json!({"windows": ["all"]})).await;
@@ -109,7 +109,7 @@ async fn a_header_is_the_id_of_one_event_and_no_batch_may_have_it() {
 
 /// The events that were refused, sent again as a batch of their own, count as in the first one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_of_a_batch_that_is_sent_again_loses_and_doubles_nothing() {
+async fn sending_part_of_a_batch_again_loses_and_doubles_nothing() {
     let world = World::start(NOW).await;
     let client = world.client();
     let quotas = json!([{"name": "q", "by": ["member"], "window": "1s", "max": 1}]);
@@ -119,8 +119,11 @@ async fn a_part_of_a_batch_that_is_sent_again_loses_and_doubles_nothing() {
     let send = async |events: &[Value]| {
         let answer = client.post("/v1/events", json!({ "events": events })).await;
         let results = answer.expect(200)["results"].take();
-        let statuses = results.as_array().unwrap().iter();
-        let statuses = statuses.map(|result| result["status"].as_str().unwrap().to_owned());
+        let statuses = results
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|result| result["status"].as_str().unwrap().to_owned());
         statuses.collect::<Vec<_>>()
     };
     let [first, second] = ["1", "2"].map(|id| event(id, "ann", 1.0));
@@ -208,7 +211,7 @@ async fn a_batch_has_a_result_for_each_event_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bulk_loads_can_do_without_the_standings() {
+async fn bulk_loads_can_leave_out_the_standings() {
     let world = World::start(NOW).await;
     let client = world.client();
     client
@@ -239,7 +242,7 @@ async fn bulk_loads_can_do_without_the_standings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ranks_in_many_past_standings_at_once_are_told() {
+async fn an_event_in_many_past_standings_returns_its_rank_in_each() {
     let world = World::start(NOW).await;
     let client = world.client();
     client
@@ -266,7 +269,7 @@ async fn ranks_in_many_past_standings_at_once_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_in_the_future_is_told_after_how_long_it_counts() {
+async fn an_event_in_the_future_learns_how_long_to_wait() {
     let world = World::start(NOW).await;
     let client = world.client();
     let definition = json!({"windows": ["all"], "closes_at": "2026-11-21T13:00:00Z"});

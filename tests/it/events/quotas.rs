@@ -210,8 +210,10 @@ async fn a_member_has_so_many_attempts_in_a_period(shards: u16) {
     assert_eq!(last.json["detail"], detail);
     refused(last, "attempts-all");
     taken(vote(client, json!({"member": "bob"})).await);
-    let left = client.get("/v1/boards/votes/quotas?member=bob").await;
-    let left = &left.expect(200)["quotas"][0];
+    let left = &client
+        .get("/v1/boards/votes/quotas?member=bob")
+        .await
+        .expect(200)["quotas"][0];
     assert_eq!(
         (&left["name"], &left["left"]),
         (&json!("attempts-day"), &json!(1))
@@ -455,7 +457,7 @@ async fn an_event_that_is_taken_says_what_it_leaves(shards: u16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn boards_without_quotas_say_so_before_they_have_events() {
+async fn a_board_without_quotas_says_so_before_it_has_events() {
     let world = World::start(NOW).await;
     let client = world.client();
     let tiers = json!([{"name": "bronze", "promote": 0.3, "demote": 0}, {"name": "gold", "promote": 0, "demote": 0.3}]);

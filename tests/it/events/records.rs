@@ -121,7 +121,7 @@ async fn open(redis: &RedisServer, id: &str, definition: serde_json::Value) -> S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_script_packs_of_an_event_is_what_rust_unpacks() {
+async fn rust_unpacks_the_record_that_a_script_packs() {
     let redis = RedisServer::start().await;
     let store = store(&redis.url());
     eventually("it is connected", async || store.check().await.is_ok()).await;

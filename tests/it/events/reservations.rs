@@ -139,7 +139,7 @@ async fn assert_nothing_is_open(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_reserved_and_never_applied_is_given_back_and_a_late_call_is_void() {
+async fn a_reservation_that_is_never_applied_is_returned_and_a_late_call_does_nothing() {
     let world = world().await;
     let client = world.client();
     for id in [Some("x"), None] {
@@ -158,7 +158,7 @@ async fn what_is_reserved_and_never_applied_is_given_back_and_a_late_call_is_voi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_applied_and_never_settled_is_kept() {
+async fn an_applied_reservation_that_was_never_settled_is_kept() {
     for id in [Some("x"), None] {
         let world = world().await;
         let client = world.client();
@@ -189,7 +189,7 @@ async fn erase(client: &Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_reserved_for_a_member_that_is_erased_meanwhile_is_given_back() {
+async fn a_reservation_is_returned_if_its_member_is_erased_meanwhile() {
     let world = world().await;
     let client = world.client();
     let steps = Steps::of(&world, Some("x")).await;
@@ -238,7 +238,7 @@ async fn an_erasure_gives_no_votes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vote_waits_for_what_is_reserved_and_is_never_refused_for_it() {
+async fn a_vote_waits_for_reservations_and_is_never_refused_because_of_them() {
     let world = world().await;
     let client = world.client();
     let steps = Steps::of(&world, Some("x")).await;
@@ -266,7 +266,7 @@ async fn a_vote_waits_for_what_is_reserved_and_is_never_refused_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn retries_side_by_side_count_once_and_leave_nothing_reserved() {
+async fn concurrent_retries_count_once_and_leave_nothing_reserved() {
     let world = world().await;
     let votes = (0..32).map(|number| {
         let client = &world.instances[number % 2].client;
@@ -285,7 +285,7 @@ async fn retries_side_by_side_count_once_and_leave_nothing_reserved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_goes_away_leaves_nothing_reserved() {
+async fn a_disconnected_client_leaves_nothing_reserved() {
     let world = world().await;
     define(&world).await;
     for number in 0..60 {
@@ -386,7 +386,7 @@ fn settle_again_and_again(world: &World) -> AbortOnDropHandle<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_settles_too_early_lets_no_vote_too_many_through() {
+async fn settling_too_early_exceeds_no_quota() {
     let world = world().await;
     define(&world).await;
     let settling = settle_again_and_again(&world);
@@ -398,7 +398,7 @@ async fn whoever_settles_too_early_lets_no_vote_too_many_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_is_killed_between_the_steps_lets_no_vote_too_many_through() {
+async fn a_redis_killed_between_the_steps_exceeds_no_quota() {
     let world = world().await;
     define(&world).await;
     let settling = settle_again_and_again(&world);
@@ -421,7 +421,7 @@ async fn a_redis_that_is_killed_between_the_steps_lets_no_vote_too_many_through(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_dies_between_the_steps_lets_no_vote_too_many_through() {
+async fn a_primary_dying_between_the_steps_exceeds_no_quota() {
     let redis = RedisServers::start_cluster_with_replicas().await;
     let clock = clock_at(NOW);
     let set_up = |store: Store| store.with_min_replicas(1);

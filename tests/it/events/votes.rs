@@ -129,7 +129,7 @@ async fn a_vote_counts_by_its_weight_and_the_raw_track_counts_it_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_raw_track_is_for_those_who_configure() {
+async fn the_raw_track_needs_the_scope_to_configure() {
     let world = World::with_keys(1, NOW, "read:a-reader,write:a-writer,admin:an-admin").await;
     let (read, write, admin) = (
         world.client().with_key("a-reader"),
@@ -167,7 +167,7 @@ async fn the_raw_track_is_for_those_who_configure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_stand_with_their_initial_scores_from_the_beginning_of_every_period() {
+async fn members_have_their_initial_scores_from_the_start_of_every_period() {
     let world = world(json!({
         "windows": ["day", "all", "last-2-days"], "initial": ["day", "all"], "carryover": {"day": 0.5}}))
     .await;
@@ -440,7 +440,7 @@ async fn voters_are_counted_once_in_each_standing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standing_whose_history_is_gone_amounts_to_nothing() {
+async fn a_rolling_standing_without_its_history_is_empty() {
     let world =
         world(json!({"windows": ["last-2-days"], "uniques": "board", "retention": {"day": "1d"}}))
             .await;
@@ -450,7 +450,7 @@ async fn a_standing_whose_history_is_gone_amounts_to_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_voters_are_estimated_within_the_error_of_hyperloglog() {
+async fn many_voters_are_estimated_within_hyperloglogs_error() {
     const VOTERS: u32 = 20_000;
     let world =
         world(json!({"windows": ["day", "all"], "uniques": "member", "retention": {"day": "1d"}}))
@@ -496,7 +496,7 @@ async fn many_voters_are_estimated_within_the_error_of_hyperloglog() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sum_of_scores_is_exact_beyond_what_one_score_can_be() {
+async fn the_sum_of_scores_is_exact_beyond_the_bound_of_one_score() {
     let world =
         world(json!({"windows": ["all"], "uniques": "board", "decimals": 1, "order": "asc"})).await;
     let client = world.client();
@@ -521,7 +521,7 @@ async fn the_sum_of_scores_is_exact_beyond_what_one_score_can_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_capped_board_lists_the_first_and_keeps_everybodys_total() {
+async fn a_capped_board_lists_the_best_and_keeps_every_total() {
     let world = world(json!({
         "windows": ["day"], "keep_top": 2, "score_min": 1, "uniques": "board", "ranking": "competition"}))
     .await;
@@ -698,7 +698,7 @@ async fn a_gap_to_the_next_is_never_negative() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_that_no_answer_shows_changes_nothing() {
+async fn a_time_that_no_answer_shows_changes_no_revision() {
     let world =
         world(json!({"windows": ["day"], "keep_top": 2, "update": "max", "ties": "member"})).await;
     let client = world.client();

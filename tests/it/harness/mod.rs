@@ -337,8 +337,9 @@ impl Instance {
 
     /// Has it do all background work, until the value is dropped. It does not compare the clock, which is the test's own.
     pub fn work(&self) -> Vec<AbortOnDropHandle<()>> {
-        let kinds = JobKind::of_every_instance().chain(JobKind::in_background());
-        let kinds = kinds.filter(|kind| *kind != JobKind::Clock);
+        let kinds = JobKind::of_every_instance()
+            .chain(JobKind::in_background())
+            .filter(|kind| *kind != JobKind::Clock);
         kinds.map(|kind| repeat(kind, &self.engine)).collect()
     }
 
@@ -460,8 +461,8 @@ impl World {
         let version = self
             .redis
             .run(&[b"HGET", head.as_bytes(), b"version"])
-            .await;
-        let version = version.text();
+            .await
+            .text();
         version.split_once('-').unwrap().0.to_owned()
     }
 

@@ -129,8 +129,7 @@ impl Program {
             Some(rest.split_once(';')?.0.to_owned())
         };
         came_true(async || address().is_some() || reading.is_finished()).await;
-        let address = address();
-        let address = address.unwrap_or_else(|| panic!("it does not serve: {}", log.lock()));
+        let address = address().unwrap_or_else(|| panic!("it does not serve: {}", log.lock()));
         let client = Client::new(&address);
         eventually("the program is ready", async || {
             client.get("/readyz").await.status == 200
@@ -181,8 +180,12 @@ impl Program {
     /// if it fails.
     pub async fn run(&self, args: &[&str]) -> Result<String, String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_standings"));
-        let output = command.args(args).args(["--url", &self.client.base]);
-        let output = output.output().await.unwrap();
+        let output = command
+            .args(args)
+            .args(["--url", &self.client.base])
+            .output()
+            .await
+            .unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         if output.status.success() {
             Ok(text(output.stdout))

@@ -52,8 +52,11 @@ impl Received {
 
     /// Whether one of its signatures is by this secret, as a library of others makes it.
     pub fn is_signed_by(&self, secret: &str) -> bool {
-        let second = self.headers["webhook-timestamp"].to_str().unwrap();
-        let second = second.parse().unwrap();
+        let second = self.headers["webhook-timestamp"]
+            .to_str()
+            .unwrap()
+            .parse()
+            .unwrap();
         let library = Webhook::new(secret).unwrap();
         let expected = library
             .sign(self.id(), second, self.body.as_bytes())

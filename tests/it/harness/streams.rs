@@ -77,8 +77,10 @@ impl Stream {
     pub fn expect(&mut self, name: &'static str) -> impl Future<Output = Event> {
         let caller = std::panic::Location::caller();
         async move {
-            let event = self.next().await;
-            let event = event.unwrap_or_else(|| panic!("{caller}: the stream ended"));
+            let event = self
+                .next()
+                .await
+                .unwrap_or_else(|| panic!("{caller}: the stream ended"));
             assert_eq!(event.name, name, "{caller}: {event:?}");
             event
         }

@@ -79,7 +79,7 @@ async fn ask_and_do_not_read(client: &Client) -> TcpStream {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_request_asks_for_ten_thousand_entries_at_the_most() {
+async fn one_request_asks_for_at_most_ten_thousand_entries() {
     let (_redis, instance) = instance(30).await;
     let client = &instance.client;
     let query = async |body: Value| client.post("/v1/standings/query", body).await;
@@ -115,7 +115,7 @@ async fn one_request_asks_for_ten_thousand_entries_at_the_most() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_are_not_read_make_large_requests_wait_and_nobody_else() {
+async fn unread_answers_delay_only_large_requests() {
     let (_redis, instance) = instance(10_000).await;
     let client = &instance.client.once();
     let mut unread = Vec::new();
@@ -149,7 +149,7 @@ async fn answers_that_are_not_read_make_large_requests_wait_and_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_fail_give_back_what_they_took() {
+async fn failed_requests_give_back_their_budget() {
     let (redis, instance) = instance(10).await;
     let client = &instance.client.once();
     redis.freeze(true);
@@ -186,7 +186,7 @@ async fn requests_that_fail_give_back_what_they_took() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_who_ask_for_the_same_share_one_body() {
+async fn concurrent_equal_requests_share_one_body() {
     let (_redis, instance) = instance(1_000).await;
     let client = &instance.client;
     let path = "/v1/boards/b/standings/all?size=1000";

@@ -40,7 +40,7 @@ async fn a_page_that_has_not_changed_is_304() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_can_not_change_may_be_kept() {
+async fn caches_may_keep_only_immutable_answers() {
     let world = World::start("2026-11-21T12:00:00Z").await;
     let client = world.client();
     client
@@ -73,7 +73,7 @@ async fn only_what_can_not_change_may_be_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_are_compressed_and_other_origins_are_let_in_by_name_only() {
+async fn answers_are_compressed_and_other_origins_are_allowed_by_name_only() {
     let world = World::start("2026-11-21T12:00:00Z").await;
     let client = world.client();
     let document = client

@@ -93,7 +93,7 @@ async fn read_answer(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn half_a_head_is_not_waited_for_for_ever() {
+async fn an_incomplete_head_times_out() {
     let times = Times {
         head: Duration::from_secs(1),
         ..PATIENT
@@ -106,7 +106,7 @@ async fn half_a_head_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_connection_is_closed_in_its_own_time_and_half_a_head_on_it_in_less() {
+async fn an_idle_connection_times_out_and_an_incomplete_head_on_it_sooner() {
     let idle = Times {
         idle: Duration::from_secs(1),
         ..PATIENT
@@ -142,7 +142,7 @@ async fn a_body_that_comes_too_slowly_is_a_408() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_that_can_not_be_read_is_a_problem_too() {
+async fn an_unreadable_head_is_answered_with_a_problem() {
     let (_redis, instance) = instance(10, PATIENT).await;
     let long = "x".repeat(70_000);
     let many = "a: b\r\n".repeat(200);
@@ -203,7 +203,7 @@ async fn a_head_that_can_not_be_read_is_a_problem_too() {
 
 /// A proxy or a cache may go by one of the two, and the service by the other.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_decides_who_may_do_what_is_said_once() {
+async fn a_header_that_decides_about_access_may_occur_once() {
     let (_redis, instance) = instance(10, PATIENT).await;
     let body = r#"{"windows": ["day"]}"#;
     let own = instance.client.base.as_str();
@@ -232,7 +232,7 @@ async fn what_decides_who_may_do_what_is_said_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn beyond_the_bound_only_who_watches_is_answered() {
+async fn at_the_connection_limit_only_monitoring_is_answered() {
     let (_redis, instance) = instance(1, PATIENT).await;
     let client = instance.client.without_keep_alive().once();
     // The connection of the start may have the only place for a moment.
@@ -244,8 +244,9 @@ async fn beyond_the_bound_only_who_watches_is_answered() {
             }
         }
     };
-    let stream = tokio::time::timeout(PATIENCE, holding).await;
-    let stream = stream.expect("there is never a place");
+    let stream = tokio::time::timeout(PATIENCE, holding)
+        .await
+        .expect("there is never a place");
     for path in ["/v1/boards", "/docs/", "/nothing"] {
         let answer = client.get(path).await;
         assert_eq!(answer.headers["retry-after"], "1");
@@ -262,7 +263,7 @@ async fn beyond_the_bound_only_who_watches_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_holds_the_reserve_without_a_request_makes_place() {
+async fn idle_connections_in_the_reserve_are_closed_for_others() {
     let (_redis, instance) = instance(1, PATIENT).await;
     let client = instance.client.without_keep_alive().once();
     let mut held = Vec::new();
@@ -373,7 +374,7 @@ async fn a_stream_is_whole_and_the_last_answer_on_its_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_leaves_a_stream_gives_its_place_back() {
+async fn leaving_a_stream_frees_its_place() {
     let (_redis, instance) = instance(2, PATIENT).await;
     let client = instance.client.without_keep_alive().once();
     until_answered("there is a connection", &client).await;
@@ -415,7 +416,7 @@ async fn http2(client: &Client) -> Http2 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http2_is_spoken_to_who_begins_with_it() {
+async fn clients_that_begin_with_http2_get_http2() {
     let (_redis, instance) = instance(10, PATIENT).await;
     let (sender, connection) = http2(&instance.client).await;
     let connection = tokio::spawn(connection);
@@ -442,7 +443,7 @@ async fn http2_is_spoken_to_who_begins_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn half_heads_up_to_the_limit_of_descriptors_leave_the_rest_alive() {
+async fn incomplete_heads_up_to_the_descriptor_limit_leave_other_work_alive() {
     const HELD: usize = 1_100;
     // This end needs as many.
     assert!(standings::descriptors::raise_limit() > 2 * HELD as u64);

@@ -133,12 +133,16 @@ async fn define(admin: &Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forms_of_those_who_are_not_signed_in_leave_a_backend_what_it_needs() {
+async fn forms_of_signed_out_clients_leave_memory_for_a_backend() {
     let (_redis, instance) = instance(with_keys()).await;
     let client = &instance.client;
     define(&client.with_key("an-admin")).await;
-    let page = client.http.get(format!("{}/console/sign-in", client.base));
-    let page = page.send().await.unwrap();
+    let page = client
+        .http
+        .get(format!("{}/console/sign-in", client.base))
+        .send()
+        .await
+        .unwrap();
     let cookie = page.headers()["set-cookie"].to_str().unwrap();
     let (cookie, _) = cookie.split_once(';').unwrap();
     let origin = &client.base;
@@ -166,7 +170,7 @@ async fn status_before_body(client: &Client, head: &str, length: usize) -> Strin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_be_refused_by_its_head_is_refused_before_its_body_comes() {
+async fn a_request_is_refused_by_its_head_before_its_body_is_read() {
     let (_redis, instance) = instance(with_keys()).await;
     let client = &instance.client;
     define(&client.with_key("an-admin")).await;
@@ -198,7 +202,7 @@ async fn what_can_be_refused_by_its_head_is_refused_before_its_body_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_of_players_leave_a_backend_what_it_needs() {
+async fn bodies_of_players_leave_memory_for_a_backend() {
     let (_redis, instance) = instance(with_keys()).await;
     let client = &instance.client;
     define(&client.with_key("an-admin")).await;
@@ -219,7 +223,7 @@ async fn bodies_of_players_leave_a_backend_what_it_needs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn behind_a_trusted_proxy_clients_are_told_apart() {
+async fn clients_behind_a_trusted_proxy_are_distinguished() {
     let options = Options {
         proxies: "127.0.0.1".parse().unwrap(),
         ..Options::default()
@@ -236,8 +240,10 @@ async fn behind_a_trusted_proxy_clients_are_told_apart() {
     let mut answered = 0;
     for number in 0..100 {
         let (method, path, body) = event(number);
-        let request = client.builder(method, &path).json(&body);
-        let request = request.header("x-forwarded-for", "203.0.113.2");
+        let request = client
+            .builder(method, &path)
+            .json(&body)
+            .header("x-forwarded-for", "203.0.113.2");
         let answer = Client::try_send(request).await;
         answered += usize::from(answer.is_ok_and(|answer| answer.status == 200));
     }
@@ -274,7 +280,7 @@ async fn ask_and_take_nothing(base: String, connection: usize, refused: Arc<Atom
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_one_address_does_not_read_leave_others_what_they_need() {
+async fn unread_answers_of_one_address_leave_memory_for_others() {
     let (_redis, instance) = instance(Options::default()).await;
     let client = &instance.client;
     define(client).await;
@@ -305,7 +311,7 @@ async fn answers_that_one_address_does_not_read_leave_others_what_they_need() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_of_one_address_leave_others_what_they_need() {
+async fn connections_of_one_address_leave_room_for_others() {
     let (_redis, instance) = instance_with(300, Options::default()).await;
     let client = &instance.client;
     define(client).await;
@@ -346,8 +352,9 @@ async fn connections_of_a_trusted_proxy_count_for_its_clients() {
     define(client).await;
     let address = client.base.strip_prefix("http://").unwrap();
     let status = async |from: &str| {
-        let request = client.builder(Method::GET, "/v1/boards/b/summary");
-        let request = request.header("x-forwarded-for", from);
+        let request = client
+            .builder(Method::GET, "/v1/boards/b/summary")
+            .header("x-forwarded-for", from);
         Client::send(request).await.status
     };
     // Requests whose bodies never come: more than their client may have.

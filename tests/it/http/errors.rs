@@ -26,7 +26,7 @@ async fn assert_nothing_was_written(client: &Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_no_json_is_malformed() {
+async fn a_body_that_is_not_json_is_malformed() {
     let world = world().await;
     let client = world.client();
     let bodies: [(&[u8], &str); 7] = [
@@ -207,7 +207,7 @@ async fn a_parameter_that_is_missing_or_was_decoded_says_what_to_send() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_array_is_no_object_and_many_events_have_a_place_of_their_own() {
+async fn an_array_instead_of_an_object_gets_a_hint_for_batches() {
     let world = world().await;
     let client = world.client();
     let event = json!({"board": "b", "member": "a", "score": 1});
@@ -240,7 +240,7 @@ async fn an_array_is_no_object_and_many_events_have_a_place_of_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_that_is_not_what_is_expected_names_the_place() {
+async fn unexpected_json_is_refused_with_a_pointer() {
     let world = world().await;
     let client = world.client();
     let events = [
@@ -499,7 +499,7 @@ async fn parameters_are_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_is_not_found() {
+async fn missing_things_are_404() {
     let world = world().await;
     let client = world.client();
     client
@@ -552,8 +552,8 @@ async fn what_is_not_there_is_not_found() {
             "/v1/events",
             json!({"events": [{"board": "none", "member": "a", "score": 1}]}),
         )
-        .await;
-    let batch = batch.expect(200);
+        .await
+        .expect(200);
     assert_eq!(
         batch["results"][0]["problem"]["type"],
         "/problems/board-not-found"
@@ -589,8 +589,9 @@ async fn methods_types_and_sizes_are_checked() {
         routes.any(|route| route.method == *method && route.path == path)
     };
     let puts = routes.iter().filter(|route| route.method == Method::PUT);
-    let lists = puts.filter_map(|put| Some((put.path.rsplit_once('/')?.0, &put.path)));
-    let lists = lists.filter(|(list, _)| of(&Method::GET, list) && !of(&Method::POST, list));
+    let lists = puts
+        .filter_map(|put| Some((put.path.rsplit_once('/')?.0, &put.path)))
+        .filter(|(list, _)| of(&Method::GET, list) && !of(&Method::POST, list));
     let mut count = 0;
     for (list, item) in lists.filter(|(list, _)| !list.contains('{')) {
         let answer = Client::send(client.builder(Method::POST, list)).await;
@@ -630,8 +631,7 @@ async fn methods_types_and_sizes_are_checked() {
     );
     let compressed = client
         .builder(Method::POST, "/v1/boards/b/events")
-        .header("content-encoding", "gzip");
-    let compressed = compressed
+        .header("content-encoding", "gzip")
         .header("content-type", "application/json")
         .body(event);
     assert_eq!(
@@ -665,7 +665,7 @@ async fn methods_types_and_sizes_are_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scores_outside_of_a_boards_bounds_are_refused_unless_they_were_taken_before() {
+async fn scores_outside_the_bounds_are_refused_unless_they_were_taken_earlier() {
     let world = world().await;
     let client = world.client();
     let event =
@@ -714,7 +714,7 @@ async fn scores_outside_of_a_boards_bounds_are_refused_unless_they_were_taken_be
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_that_a_board_does_not_take() {
+async fn events_that_a_board_refuses_name_the_reason() {
     let world = world().await;
     let client = world.client();
     let send = async |event: Value| client.post("/v1/boards/b/events", event).await;
@@ -772,7 +772,7 @@ async fn events_that_a_board_does_not_take() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_is_gone_is_503_with_retry_after() {
+async fn an_unreachable_redis_is_503_with_retry_after() {
     let world = world().await;
     world.redis.kill();
     let client = world.client().once();

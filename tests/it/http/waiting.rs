@@ -24,7 +24,7 @@ fn expect(answer: Answer, code: &str, parts: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_waits_in_vain_says_for_what() {
+async fn a_timed_out_request_says_what_it_waited_for() {
     let world = World::start(NOW).await;
     let client = world.client();
     // A board whose move has stopped at its last step.

@@ -72,8 +72,8 @@ pub(super) fn standings(model: &Model, now: i64) -> BTreeSet<(usize, i64)> {
             .collect();
         let shown = periods
             .into_iter()
-            .flat_map(move |period| period..period + length);
-        let shown = shown.filter(move |period| !is_rolling || *period <= running);
+            .flat_map(move |period| period..period + length)
+            .filter(move |period| !is_rolling || *period <= running);
         shown.map(move |period| (place, period)).collect::<Vec<_>>()
     };
     windows.flat_map(of_window).collect()

@@ -17,7 +17,7 @@ use crate::model::answers::time_text;
 
 /// Members join a league while the service, its Redis server, or both are killed, and join again until they are answered.
 #[tokio::test(flavor = "multi_thread")]
-async fn joins_amid_kills_give_each_member_one_seat() {
+async fn joins_during_kills_give_each_member_one_seat() {
     const MEMBERS: usize = 60;
     const SIZE: usize = 7;
     let join = "/v1/boards/l/league/members";
@@ -31,12 +31,13 @@ async fn joins_amid_kills_give_each_member_one_seat() {
     for round in 0..6 {
         let client = program.client();
         let left = (0..MEMBERS).filter(|number| !cohorts.contains_key(number));
-        let joins = left.map(|number| {
-            let body = json!({"member": format!("m{number}")});
-            let request = client.builder(Method::POST, join).json(&body);
-            async move { (number, Client::try_send(request).await) }
-        });
-        let joins: Vec<_> = joins.collect();
+        let joins: Vec<_> = left
+            .map(|number| {
+                let body = json!({"member": format!("m{number}")});
+                let request = client.builder(Method::POST, join).json(&body);
+                async move { (number, Client::try_send(request).await) }
+            })
+            .collect();
         let joining = stream::iter(joins).buffer_unordered(SENDERS);
         let joining = tokio::spawn(joining.collect::<Vec<_>>());
         tokio::time::sleep(Duration::from_micros(random.next() % 60_000)).await;
@@ -79,7 +80,7 @@ const PLAYERS: usize = 40;
 /// Members take seats and have events, a period ends, and they take seats in the next one, while the service, its Redis server or both
 /// are killed again and again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_league_amid_kills_is_seated_and_turned_by_the_rules() {
+async fn a_league_is_seated_and_turned_by_the_rules_during_kills() {
     let (home, mut random) = (Home::new(), Random::new(16));
     let mut program = Program::serve_with(&home.data(), &home.server).await;
     let settings = small_cohorts();
@@ -143,8 +144,9 @@ async fn a_league_amid_kills_is_seated_and_turned_by_the_rules() {
 }
 
 fn cohort_of(json: &Value) -> &str {
-    let cohort = json["cohort"].as_str();
-    let cohort = cohort.or_else(|| json["standings"][0]["cohort"].as_str());
+    let cohort = json["cohort"]
+        .as_str()
+        .or_else(|| json["standings"][0]["cohort"].as_str());
     cohort.unwrap_or_else(|| panic!("no cohort in {json}"))
 }
 
@@ -195,8 +197,7 @@ enum Heard {
 
 impl Sent {
     fn body(&self) -> Value {
-        let at = self.at.map(|at| at.timestamp_millis());
-        let at = at.map(time_text);
+        let at = self.at.map(|at| at.timestamp_millis()).map(time_text);
         json!({"board": "b", "id": self.id, "member": self.member, "score": self.score, "at": at})
     }
 
@@ -236,16 +237,22 @@ fn taken(result: &Value) -> Heard {
 
 /// Sends events in batches, at once; some of them may get no answer.
 fn send_batches(client: &Client, events: &[Sent]) -> tokio::task::JoinHandle<Vec<Value>> {
-    let batches = events.chunks(9).map(|events| {
-        let events: Vec<Value> = events.iter().map(Sent::body).collect();
-        let request = client.builder(Method::POST, "/v1/events");
-        Client::try_send(request.json(&json!({"events": events})))
-    });
-    let batches: Vec<_> = batches.collect();
+    let batches: Vec<_> = events
+        .chunks(9)
+        .map(|events| {
+            let events: Vec<Value> = events.iter().map(Sent::body).collect();
+            let request = client.builder(Method::POST, "/v1/events");
+            Client::try_send(request.json(&json!({"events": events})))
+        })
+        .collect();
     let answers = stream::iter(batches).buffer_unordered(SENDERS);
     tokio::spawn(async move {
-        let results = answers.collect::<Vec<_>>().await.into_iter().flatten();
-        let results = results.filter_map(|answer| answer.json["results"].as_array().cloned());
+        let results = answers
+            .collect::<Vec<_>>()
+            .await
+            .into_iter()
+            .flatten()
+            .filter_map(|answer| answer.json["results"].as_array().cloned());
         results.flatten().collect()
     })
 }
@@ -300,7 +307,7 @@ async fn burst(
 /// Bursts of events with ids, with and without `at`, over the end of a period. What got no answer is sent again, also when the period
 /// is over. Each event counts once, in the period that its first answer names, and the tiers and bonuses of the next period follow.
 #[tokio::test(flavor = "multi_thread")]
-async fn events_of_a_league_amid_kills_count_once_over_the_end_of_a_period() {
+async fn league_events_during_kills_count_once_across_the_end_of_a_period() {
     let (home, mut random) = (Home::new(), Random::new(17));
     let mut program = Program::serve_with(&home.data(), &home.server).await;
     let settings = small_cohorts();
@@ -400,8 +407,9 @@ async fn compare_period(client: &Client, model: &mut Model, (period, key): (i64,
             let reached_at = DateTime::parse_from_rfc3339(reached_at).unwrap();
             seat.reached_at = reached_at.timestamp_micros();
         }
-        let entries = entries.iter();
-        let entries = entries.map(|entry| json!([entry["member"], entry["score"]]));
+        let entries = entries
+            .iter()
+            .map(|entry| json!([entry["member"], entry["score"]]));
         let shown = model.shown(period, cohort);
         assert!(shown.len() <= model.settings_of(period).size, "{page}");
         let expected = shown.iter().map(|(name, seat)| json!([name, seat.score]));

@@ -63,7 +63,7 @@ const UNTIMED: usize = 3;
 const PAGE: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kills_lose_and_double_nothing_and_ruin_no_standing() {
+async fn kills_lose_and_double_nothing_and_damage_no_standing() {
     let rounds = case_count(ROUNDS);
     let mut siege = Siege::begin(seed(0)).await;
     for round in 1..=rounds {
@@ -74,7 +74,7 @@ async fn kills_lose_and_double_nothing_and_ruin_no_standing() {
 
 /// Events are queued and applied while the service, its Redis server, or both are killed, with events in hand.
 #[tokio::test(flavor = "multi_thread")]
-async fn queued_events_amid_kills_are_applied_once_each() {
+async fn queued_events_are_applied_once_each_during_kills() {
     const EVENTS: usize = 4_000;
     let (home, mut random) = (Home::new(), Random::new(17));
     let mut program = Program::serve_with(&home.data(), &home.server).await;
@@ -130,11 +130,13 @@ async fn send_amid_kills(
 ) -> Vec<(Value, Value)> {
     for round in 0..3 {
         let client = program.client();
-        let sent = requests.iter().map(|(path, body)| {
-            let request = client.builder(Method::POST, path).json(body);
-            tokio::spawn(Client::try_send(request))
-        });
-        let sent: Vec<_> = sent.collect();
+        let sent: Vec<_> = requests
+            .iter()
+            .map(|(path, body)| {
+                let request = client.builder(Method::POST, path).json(body);
+                tokio::spawn(Client::try_send(request))
+            })
+            .collect();
         tokio::time::sleep(Duration::from_micros(random.next() % 60_000)).await;
         if round != 0 {
             home.kill_redis();
@@ -213,8 +215,8 @@ impl Home {
     fn new() -> Self {
         let directory = TempDir::new().unwrap();
         let server = directory.path().join("server");
-        let program = std::env::var("STANDINGS_REDIS_SERVER");
-        let program = program.unwrap_or_else(|_| "redis-server".to_owned());
+        let program =
+            std::env::var("STANDINGS_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
         // While it fsyncs, a server holds new writes back in its memory, but acknowledges them: the one gap that
         // is documented. Without fsync each acknowledged write has left the process, so none may be lost.
         let body = format!("#!/bin/sh\\nexec {program} \"$@\" --appendfsync no\\n");
@@ -504,11 +506,14 @@ impl Siege {
             if unknown.contains(&board) {
                 continue;
             }
-            let compared = stream::iter(standings(model, now)).map(async |(window, period)| {
-                let window = model.board.windows[window];
-                compare_standing(&client, board, model, window, period).await;
-            });
-            let compared: Vec<()> = compared.buffer_unordered(SENDERS).collect().await;
+            let compared: Vec<()> = stream::iter(standings(model, now))
+                .map(async |(window, period)| {
+                    let window = model.board.windows[window];
+                    compare_standing(&client, board, model, window, period).await;
+                })
+                .buffer_unordered(SENDERS)
+                .collect()
+                .await;
             self.compared += compared.len();
         }
         let data = self.home.data();

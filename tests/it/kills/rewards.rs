@@ -18,7 +18,7 @@ use crate::harness::redis::eventually;
 
 /// A board is closed in each round, and whoever closes it is killed: the service, its Redis server, or both.
 #[tokio::test(flavor = "multi_thread")]
-async fn closings_amid_kills_give_each_board_one_result() {
+async fn closings_during_kills_give_each_board_one_result() {
     let (home, mut random) = (Home::new(), Random::new(15));
     let mut program = Program::serve_with(&home.data(), &home.server).await;
     let mut recorded = Vec::new();
@@ -171,7 +171,7 @@ impl Besieged {
 
 /// Every reward is handed out and claimed once, every hide makes one revision, and every message comes, with one id.
 #[tokio::test(flavor = "multi_thread")]
-async fn kills_amid_closings_claims_and_revisions_lose_and_double_no_reward_and_no_message() {
+async fn kills_during_closings_claims_and_revisions_lose_and_double_no_reward_or_message() {
     const ROUNDS: usize = 6;
     let mut besieged = Besieged::begin(16).await;
     let receiver = Receiver::start(Manner::Status(200)).await;
@@ -216,8 +216,9 @@ async fn kills_amid_closings_claims_and_revisions_lose_and_double_no_reward_and_
         let handed_out = states(&[("m19", "open")], 10..20);
         assert_eq!(besieged.rewards(&id).await, handed_out, "{id}");
         let claim = format!("{period}/rewards/crown/members/m19/claim");
-        let claimed = besieged.send(Method::PUT, &claim, json!({"by": "grant"}));
-        let claimed = claimed.await;
+        let claimed = besieged
+            .send(Method::PUT, &claim, json!({"by": "grant"}))
+            .await;
         assert!(claimed.status.is_success(), "{}", claimed.text);
         let other = besieged.client().put(&claim, json!({"by": "other"})).await;
         other.expect_problem(409, "already-claimed");

@@ -11,7 +11,7 @@ use crate::harness::program::Program;
 
 /// The last write of the file is torn in the middle of each of its commands.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_that_was_torn_is_as_if_it_had_not_begun() {
+async fn a_torn_write_is_undone_as_a_whole() {
     const APPEND_ONLY: &str = "appendonlydir/appendonly.aof.1.incr.aof";
     let home = Home::new();
     let program = Program::serve_with(&home.data(), &home.server).await;

@@ -21,11 +21,13 @@ fn league(other: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_league_is_one_from_its_creation_on() {
+async fn a_board_can_not_become_a_league_later() {
     let world = World::start(NOW).await;
     let client = world.client();
-    let created = client.put("/v1/boards/l", league(&json!({}))).await;
-    let created = created.expect(201);
+    let created = client
+        .put("/v1/boards/l", league(&json!({})))
+        .await
+        .expect(201);
     assert_eq!(
         (&created["shards"], &created["finalize"]),
         (&json!(16), &json!("0s"))
@@ -67,15 +69,15 @@ async fn a_league_is_one_from_its_creation_on() {
 }
 
 #[tokio::test]
-async fn the_settings_that_were_replaced_are_kept_for_the_running_period() {
+async fn the_running_period_keeps_replaced_settings() {
     let world = World::start(NOW).await;
     let client = world.client();
     client.define("l", league(&json!({}))).await;
     let change = json!({"league": {"cohort_size": 50}});
     let preview = client
         .patch("/v1/boards/l?dry_run=true", change.clone())
-        .await;
-    let preview = preview.expect(200);
+        .await
+        .expect(200);
     assert_eq!(preview["preview"]["changes"][0]["field"], "league");
     let changed = client.patch("/v1/boards/l", change).await.expect(200);
     assert_eq!(changed["league"]["cohort_size"], 50);

@@ -61,8 +61,7 @@ fn cohort_of(result: &Value) -> String {
 async fn page(client: &Client, cohort: &str, key: &str) -> Vec<(u64, String, i64)> {
     let path = format!("/v1/boards/l/standings/week?cohort={cohort}&key={key}");
     let page = client.get(&path).await.expect(200);
-    let entries = page["entries"].as_array().unwrap().iter();
-    let entries = entries.map(|entry| {
+    let entries = page["entries"].as_array().unwrap().iter().map(|entry| {
         let member = entry["member"].as_str().unwrap_or("nobody").to_owned();
         let rank = entry["rank"].as_u64().unwrap();
         (rank, member, entry["score"].as_i64().unwrap())
@@ -225,7 +224,7 @@ async fn a_refused_event_seats_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_over_the_boundary_counts_once_wherever_the_cohorts_lie() {
+async fn a_retry_across_the_boundary_counts_once_wherever_the_cohorts_are_stored() {
     let world = world_of(json!({}), json!({"cohort_size": 2})).await;
     let [one, other] = [0, 1].map(|index| &world.instances[index].client);
     world.set_time(LAST);
@@ -265,7 +264,7 @@ async fn a_retry_over_the_boundary_counts_once_wherever_the_cohorts_lie() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_in_the_wait_is_known_before_the_cohort_is_decided() {
+async fn a_retry_during_the_wait_is_a_duplicate_before_the_cohort_is_decided() {
     let world = world_of(json!({"finalize": "1m"}), json!({})).await;
     let client = world.client();
     world.set_time(LAST);
@@ -285,7 +284,7 @@ async fn a_retry_in_the_wait_is_known_before_the_cohort_is_decided() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn quotas_by_member_hold_in_cohorts() {
+async fn quotas_per_member_apply_in_cohorts() {
     let world = world_of(
         json!({"quotas": [{"name": "attempts", "by": ["member"], "window": "day", "max": 2}]}),
         json!({"cohort_size": 2}),
@@ -386,7 +385,7 @@ async fn an_event_that_only_a_quota_refuses_takes_no_seat() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_over_the_boundary_is_known_after_its_member_was_erased() {
+async fn a_retry_across_the_boundary_is_a_duplicate_after_its_member_was_erased() {
     let world = world_of(json!({"finalize": "1m"}), json!({"cohort_size": 3})).await;
     let [one, other] = [0, 1].map(|index| &world.instances[index].client);
     world.set_time(LAST);
@@ -459,7 +458,7 @@ async fn an_event_from_before_the_erasure_of_its_member_takes_no_seat() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hide_holds_in_every_cohort_before_and_after_it_is_seated() {
+async fn a_hide_applies_in_every_cohort_before_and_after_seating() {
     let world = world_of(json!({}), json!({"cohort_size": 4})).await;
     let client = world.client();
     let hide = async |member: &str, more: Value| {
@@ -513,7 +512,7 @@ async fn a_hide_holds_in_every_cohort_before_and_after_it_is_seated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_hidden_and_brought_back_at_once_ends_alike_in_all_shards() {
+async fn hiding_and_unhiding_concurrently_ends_alike_in_all_shards() {
     let world = world_of(json!({}), json!({})).await;
     let path = "/v1/boards/l/hidden/ann";
     for _ in 0..8 {
@@ -538,7 +537,7 @@ async fn who_is_hidden_and_brought_back_at_once_ends_alike_in_all_shards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_erased_begins_from_nothing_and_leaves_nothing_behind() {
+async fn an_erased_league_member_starts_from_zero_and_leaves_nothing_behind() {
     let world = world_of(json!({}), json!({"cohort_size": 3})).await;
     let client = world.client();
     for member in names(9) {
@@ -596,7 +595,7 @@ async fn who_is_erased_begins_from_nothing_and_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_erasure_that_came_to_some_shards_only_comes_to_all() {
+async fn an_erasure_that_reached_some_shards_reaches_all() {
     use standings::domain::erasure::Erasure;
     use standings::domain::ids::{BoardId, MemberId};
 

@@ -87,7 +87,7 @@ fn zone(member: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cohort_is_read_as_any_standing_is() {
+async fn a_cohort_is_read_like_any_standing() {
     let world = world(json!({"min_cohort": 3})).await;
     play(
         &world,
@@ -302,7 +302,7 @@ async fn a_whole_week_of_a_league_is_refused_with_a_hint() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn zones_follow_cuts_ties_hides_and_the_least_score() {
+async fn zones_follow_cuts_ties_hides_and_the_minimum_score() {
     let world = world(json!({"min_cohort": 4, "min_score_to_promote": 5})).await;
     let client = world.client();
     // One fewer than `min_cohort`: nobody moves, whatever they have.
@@ -462,7 +462,7 @@ async fn tiers_and_their_cohorts_are_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_about_many_boards_find_cohorts_too() {
+async fn requests_for_many_boards_find_cohorts_too() {
     let world = world(json!({})).await;
     let client = world.client();
     client.define("plain", json!({"windows": ["week"]})).await;
@@ -545,7 +545,7 @@ async fn requests_about_many_boards_find_cohorts_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_is_told_where_it_plays_and_what_its_last_seat_led_to() {
+async fn a_member_learns_its_cohort_and_the_outcome_of_its_last_seat() {
     let bonus = json!([{"ranks": [1, 1], "score": 50}, {"ranks": [1, 2], "score": 20}]);
     let world = world(json!({"idle": "demote", "entry_bonus": bonus})).await;
     let client = world.client();
@@ -782,7 +782,7 @@ async fn a_final_cohort_is_exported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn anybody_reads_a_public_league_and_caches_know_its_content() {
+async fn anyone_reads_a_public_league_and_caches_know_its_content() {
     let world = World::with_keys(
         1,
         &at(WEEK, 0),

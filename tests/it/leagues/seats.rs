@@ -89,7 +89,7 @@ async fn check_packed(world: &World, count: usize, size: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_joins_has_a_seat_in_the_open_cohort_and_is_ahead_of_who_joins_later() {
+async fn joining_gives_a_seat_in_the_open_cohort_before_later_joiners() {
     let world = world(2, json!({"cohort_size": 3})).await;
     for (number, member) in ["zoe", "ann", "bob", "dan", "eve"].iter().enumerate() {
         world.set_time(&format!("2026-11-16T12:00:0{number}Z"));
@@ -110,7 +110,7 @@ async fn who_joins_has_a_seat_in_the_open_cohort_and_is_ahead_of_who_joins_later
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn five_hundred_join_at_once_where_three_seats_are_left() {
+async fn five_hundred_join_at_once_when_three_seats_are_free() {
     let world = world(3, json!({"cohort_size": 100})).await;
     let joins = |range: std::ops::Range<usize>| {
         let joins = range.map(|number| {
@@ -132,7 +132,7 @@ async fn five_hundred_join_at_once_where_three_seats_are_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_joins_at_once_through_all_instances_has_one_seat() {
+async fn a_member_joining_through_all_instances_at_once_has_one_seat() {
     let world = world(3, json!({"cohort_size": 4})).await;
     for round in 0..10 {
         let members: Vec<String> = (0..3).map(|number| format!("m{round}-{number}")).collect();
@@ -157,7 +157,7 @@ async fn a_member_that_joins_at_once_through_all_instances_has_one_seat() {
 
 /// Whoever seats a member may stop behind each step; whoever comes next, on another instance, takes it to its end.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_left_behind_each_step_is_taken_to_its_end() {
+async fn seating_interrupted_after_each_step_is_completed() {
     let world = world(2, json!({"cohort_size": 2})).await;
     let engine = &world.engine();
     let id = BoardId::parse("l").unwrap();
@@ -228,7 +228,7 @@ async fn what_was_left_behind_each_step_is_taken_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn seating_that_breaks_off_anywhere_leaves_nothing_that_is_wrong() {
+async fn seating_interrupted_anywhere_leaves_consistent_data() {
     let world = world(2, json!({"cohort_size": 3})).await;
     let id = BoardId::parse("l").unwrap();
     let mut joined = 0;
@@ -240,8 +240,9 @@ async fn seating_that_breaks_off_anywhere_leaves_nothing_that_is_wrong() {
             Reason::Event(None)
         };
         let engine = &world.instances[0].engine;
-        let seated = break_off(engine.seat(&id, &member, reason), waits).await;
-        let seated = seated.map(Result::unwrap);
+        let seated = break_off(engine.seat(&id, &member, reason), waits)
+            .await
+            .map(Result::unwrap);
         let (_, seat) = join(&world.instances[1].client, member.as_str()).await;
         if let Some(taken) = seated {
             let number = taken.seat.cohort.number;
@@ -253,7 +254,7 @@ async fn seating_that_breaks_off_anywhere_leaves_nothing_that_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn leaving_and_orders_hold_from_the_next_period_on() {
+async fn leaving_and_orders_apply_from_the_next_period() {
     let world = world(2, json!({})).await;
     let client = world.client();
     let path = |member: &str| format!("{JOIN}/{member}");
@@ -263,11 +264,15 @@ async fn leaving_and_orders_hold_from_the_next_period_on() {
     };
     let stranger = json!({"member": "ann", "key": "2026-11-16", "tier": "bronze", "cohort": null, "order": null, "left_from": null});
     assert_eq!(state("ann").await, stranger);
-    let wrong = client.put(&path("ann"), json!({"tier": "iron"})).await;
-    let wrong = wrong.expect_problem(422, "validation-failed");
+    let wrong = client
+        .put(&path("ann"), json!({"tier": "iron"}))
+        .await
+        .expect_problem(422, "validation-failed");
     assert!(wrong.starts_with("/tier: "), "{wrong}");
-    let ordered = client.put(&path("ann"), json!({"tier": "gold"})).await;
-    let ordered = ordered.expect(200);
+    let ordered = client
+        .put(&path("ann"), json!({"tier": "gold"}))
+        .await
+        .expect(200);
     let order = json!({"tier": "gold", "from": "2026-11-23"});
     assert_eq!(
         (&ordered["tier"], &ordered["order"]),
@@ -337,7 +342,7 @@ async fn a_seat_is_given_in_a_league_that_runs_and_nowhere_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_erased_member_joins_anew_and_its_seat_is_given_away_late_in_the_period() {
+async fn an_erased_member_can_join_again_and_its_old_seat_is_reused_late_in_the_period() {
     let world = world(2, json!({"cohort_size": 2, "join_until": "1d"})).await;
     let client = world.client();
     for member in ["ann", "bob", "cat"] {
@@ -365,13 +370,13 @@ async fn an_erased_member_joins_anew_and_its_seat_is_given_away_late_in_the_peri
     ] {
         assert_eq!(cohort_of(&join(client, member).await.1), cohort);
     }
-    let expected = [("0-1", 2), ("0-2", 2), ("0-3", 2), ("0-4", 2), ("0-5", 1)];
-    let expected = expected.map(|(cohort, count)| (cohort.to_owned(), count));
+    let expected = [("0-1", 2), ("0-2", 2), ("0-3", 2), ("0-4", 2), ("0-5", 1)]
+        .map(|(cohort, count)| (cohort.to_owned(), count));
     assert_eq!(seats(&world).await, expected.into());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hidden_member_is_seated_out_of_sight_also_after_an_erasure() {
+async fn a_hidden_member_is_seated_hidden_even_after_an_erasure() {
     let world = world(2, json!({})).await;
     let client = world.client();
     let hide = json!({"reason": "cheating"});
@@ -401,7 +406,7 @@ async fn a_hidden_member_is_seated_out_of_sight_also_after_an_erasure() {
 
 /// Whoever removes what a member has left dies before it comes to the home. There the next seat finds something left.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hidden_member_that_was_erased_half_way_is_seated_out_of_sight() {
+async fn a_half_erased_hidden_member_is_seated_hidden() {
     let world = world(1, json!({"cohort_size": 2})).await;
     let (client, engine) = (world.client(), &world.engine());
     let id = BoardId::parse("l").unwrap();
@@ -435,7 +440,7 @@ async fn a_hidden_member_that_was_erased_half_way_is_seated_out_of_sight() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_seats_its_member_unless_that_has_left() {
+async fn an_event_seats_its_member_unless_the_member_has_left() {
     let world = world(2, json!({})).await;
     let client = world.client();
     let event = async |id: &str, member: &str| {

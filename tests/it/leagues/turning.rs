@@ -103,8 +103,9 @@ async fn sit(world: &World, cohort: &str, scores: &[(&str, i64)]) {
 /// Ten members of a cohort, with 100, 90, … 10 points.
 async fn ten(world: &World, cohort: &str, prefix: &str) -> Vec<String> {
     let names: Vec<String> = (0..10).map(|index| format!("{prefix}{index}")).collect();
-    let scores = names.iter().zip(0_i64..);
-    let scores: Vec<(&str, i64)> = scores
+    let scores: Vec<(&str, i64)> = names
+        .iter()
+        .zip(0_i64..)
         .map(|(name, index)| (name.as_str(), 100 - 10 * index))
         .collect();
     sit(world, cohort, &scores).await;
@@ -337,7 +338,7 @@ async fn who_turns_a_seat_and_in_which_order_makes_no_difference() {
 }
 
 #[tokio::test]
-async fn a_closing_that_dies_at_any_step_is_brought_to_its_end_by_another_instance() {
+async fn a_closing_that_dies_at_any_step_is_finished_by_another_instance() {
     let rewards =
         json!({"rewards": [{"id": "crown", "window": "week", "ranks": [1, 1], "reward": 1}]});
     let mut expected = None;
@@ -372,14 +373,16 @@ async fn a_closing_that_dies_at_any_step_is_brought_to_its_end_by_another_instan
 
 /// How far the results of closings have come by what is stored, if none is missing.
 async fn closed_until(world: &World) -> Option<Timestamp> {
-    let closings = boards::closings(&world.engine().store, &id()).await;
-    let closings = closings.unwrap().unwrap();
+    let closings = boards::closings(&world.engine().store, &id())
+        .await
+        .unwrap()
+        .unwrap();
     closings.results_until.filter(|_| !closings.is_pending())
 }
 
 /// A job that meets another instance amid its steps goes on with what is left, and does not wait for the next period.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_meets_the_decision_of_another_instance_carries_it_out() {
+async fn a_job_carries_out_a_decision_of_another_instance() {
     for waits in 1..8 {
         let world = world(2, json!({})).await;
         sit(&world, "1-1", &[("ann", 5)]).await;
@@ -404,7 +407,7 @@ async fn a_job_that_meets_the_decision_of_another_instance_carries_it_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn instances_that_close_side_by_side_fail_at_nothing() {
+async fn instances_that_close_concurrently_have_no_failure() {
     let rewards = json!([{"id": "crown", "window": "week", "ranks": [1, 1], "reward": 1}]);
     for _ in 0..4 {
         let world = world(3, json!({"rewards": rewards})).await;
@@ -442,7 +445,7 @@ async fn instances_that_close_side_by_side_fail_at_nothing() {
 
 /// While results of a closing are missing, no other one can be decided. Nobody has to wait for the job.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_joins_takes_the_closing_before_to_its_end() {
+async fn joining_finishes_the_previous_closing() {
     let world = world(2, json!({})).await;
     let [one, other] = [0, 1].map(|index| &world.instances[index].client);
     sit(&world, "1-1", &[("ann", 7), ("bob", 5), ("cat", 3)]).await;
@@ -468,7 +471,7 @@ async fn who_joins_takes_the_closing_before_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_league_that_closes_turns_the_seats_that_wait_for_that() {
+async fn closing_a_league_turns_the_seats_that_wait_for_it() {
     const CLOSES: &str = "2026-11-26T12:00:00Z";
     let world = world(2, json!({})).await;
     let client = world.client();
@@ -500,8 +503,10 @@ async fn a_league_that_closes_turns_the_seats_that_wait_for_that() {
         .get("/v1/boards/b/standings/week/periods")
         .await
         .expect(200);
-    let periods = list["periods"].as_array().unwrap().iter();
-    let periods: Vec<_> = periods
+    let periods: Vec<_> = list["periods"]
+        .as_array()
+        .unwrap()
+        .iter()
         .map(|period| (&period["key"], &period["state"]))
         .collect();
     let is_final = json!("final");
@@ -517,7 +522,7 @@ async fn a_league_that_closes_turns_the_seats_that_wait_for_that() {
 
 /// A history keeps 500 lines. What came before has its results all the same.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hide_revises_results_and_claims_find_rewards_that_lie_before_the_history() {
+async fn a_hide_revises_results_and_claims_find_rewards_older_than_the_history() {
     let rewards = json!([{"id": "crown", "window": "week", "ranks": [1, 1], "reward": 1}]);
     let world = world(1, json!({"rewards": rewards})).await;
     ten(&world, "1-1", "m").await;
@@ -596,12 +601,14 @@ async fn join(client: &Client, name: &str) -> (String, i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_joins_the_next_period_is_turned_by_that() {
+async fn joining_the_next_period_turns_the_seat() {
     let world = world(3, json!({})).await;
     let names = ten(&world, "1-1", "m").await;
     world.set_time(END);
-    let joins = names.iter().enumerate();
-    let joins = joins.map(|(index, name)| join(&world.instances[index % 3].client, name));
+    let joins = names
+        .iter()
+        .enumerate()
+        .map(|(index, name)| join(&world.instances[index % 3].client, name));
     let (joined, ()) = tokio::join!(join_all(joins), close(&world.instances[2]));
     let expected = |index| match index {
         0 => ("gold", 70),
@@ -694,7 +701,7 @@ async fn nobody_is_turned_before_the_wait_is_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn periods_that_were_missed_by_the_service_are_closed_in_their_order() {
+async fn periods_missed_by_the_service_are_closed_in_order() {
     let world = world(1, json!({})).await;
     ten(&world, "1-1", "m").await;
     // Nobody was seated in the week of 2026-11-23.
@@ -774,8 +781,11 @@ async fn histories_and_results_outlive_the_standings() {
             "{kind}: {expires:?}"
         );
     }
-    let times = expires.iter().filter(|(key, _)| key.contains("/1-1"));
-    let times: Vec<i64> = times.map(|(_, at)| *at).collect();
+    let times: Vec<i64> = expires
+        .iter()
+        .filter(|(key, _)| key.contains("/1-1"))
+        .map(|(_, at)| *at)
+        .collect();
     let slack = world.redis.expiry_slack_ms();
     assert!(
         times.iter().all(|at| at.abs_diff(times[0]) <= slack),
@@ -941,7 +951,7 @@ async fn the_result_of_a_cohort_does_not_wait_for_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_that_are_changed_do_not_hold_for_a_period_that_was_played() {
+async fn changed_settings_do_not_apply_to_a_played_period() {
     let world = world(1, json!({})).await;
     ten(&world, "1-1", "m").await;
     ten(&world, "2-1", "n").await;
@@ -976,7 +986,7 @@ async fn settings_that_are_changed_do_not_hold_for_a_period_that_was_played() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hides_count_up_to_the_decision_and_revise_ranks_and_rewards_afterwards() {
+async fn hides_before_the_decision_count_and_later_ones_revise_ranks_and_rewards() {
     let rewards = json!([{"id": "crown", "window": "week", "ranks": [1, 1], "reward": 1}]);
     let world = world(2, json!({"rewards": rewards})).await;
     ten(&world, "1-1", "m").await;

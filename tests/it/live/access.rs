@@ -23,7 +23,7 @@ async fn send(admin: &Client, member: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn anybody_watches_a_public_board_as_long_as_it_is_one() {
+async fn anyone_watches_a_board_while_it_is_public() {
     let world = World::with_keys(1, NOW, KEYS).await;
     let open = world.client();
     let admin = open.with_key("an-admin");
@@ -95,7 +95,7 @@ async fn a_stream_ends_with_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_player_watches_as_long_as_its_token_is_good() {
+async fn a_player_watches_while_its_token_is_valid() {
     let secret = "a secret that is long enough, by far";
     let options = Options {
         keys: KEYS.parse().unwrap(),

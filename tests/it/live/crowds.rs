@@ -36,7 +36,7 @@ async fn instance(keys: &str, unread: Duration, streams: StreamLimits) -> (Redis
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_watch_while_one_reads_nothing() {
+async fn a_client_that_reads_nothing_does_not_disturb_a_thousand_others() {
     const WATCHERS: usize = 1_000;
     // Of these an address may have one more than there are watchers. It leaves an eighth.
     const STREAMS: usize = 1_144;
@@ -136,7 +136,7 @@ async fn streams_are_counted_by_key_and_by_address() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_of_one_key_leave_another_one_what_it_needs() {
+async fn streams_of_one_key_leave_room_for_another() {
     let limits = StreamLimits {
         all: 80,
         per_key: 80,

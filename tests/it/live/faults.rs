@@ -34,7 +34,7 @@ async fn a_stream_outlasts_a_restart_of_redis() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_stops_sends_its_readers_elsewhere() {
+async fn a_stopping_service_tells_readers_to_reconnect() {
     let world = world(2).await;
     let client = world.client();
     send(client, "ann", 3).await;

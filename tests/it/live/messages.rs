@@ -16,7 +16,7 @@ fn ranks(ranks: &[(&str, Option<u64>)]) -> Vec<(String, Option<u64>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_begins_with_the_page_and_tells_each_change() {
+async fn a_stream_begins_with_the_page_and_reports_each_change() {
     let world = world(2).await;
     let client = world.client();
     send(client, "ann", 3).await;
@@ -59,7 +59,7 @@ async fn a_stream_begins_with_the_page_and_tells_each_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_names_a_member_has_its_entry_in_each_message() {
+async fn a_stream_for_a_member_has_its_entry_in_each_message() {
     let world = world(1).await;
     let client = world.client();
     for (member, score) in [("ann", 9), ("bob", 8), ("cid", 7), ("dan", 6)] {
@@ -121,7 +121,7 @@ async fn a_stream_goes_on_with_the_next_period() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_hidden_vanishes_and_comes_back() {
+async fn a_hidden_member_leaves_the_stream_and_comes_back() {
     let world = world(2).await;
     let client = world.client();
     send(client, "ann", 3).await;
@@ -177,7 +177,7 @@ async fn a_stream_ends_with_its_board_or_its_window() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_not_be_watched_is_a_problem() {
+async fn a_standing_that_can_not_be_watched_is_a_problem() {
     let world = world(1).await;
     let client = world.client();
     let get = async |path: &str| client.get(path).await;
@@ -204,8 +204,7 @@ async fn what_can_not_be_watched_is_a_problem() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_of_a_cohort_ends_with_its_period_also_if_the_next_one_has_a_cohort_of_that_name()
-{
+async fn a_cohort_stream_ends_with_its_period_even_if_the_next_has_a_cohort_of_that_name() {
     let world = world(1).await;
     let client = world.client();
     let tiers = json!([{"name": "bronze", "promote": 0.3, "demote": 0}, {"name": "gold", "promote": 0, "demote": 0.3}]);
@@ -297,7 +296,7 @@ async fn over_thousands_of_changes_each_message_is_the_page_of_its_revision() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_on_several_shards_is_told_as_one() {
+async fn a_sharded_board_streams_as_one() {
     let world = world(1).await;
     let client = world.client();
     world.move_to("b", 3).await;
@@ -313,7 +312,7 @@ async fn a_board_on_several_shards_is_told_as_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_revision_tells_is_told_too() {
+async fn changes_without_a_new_revision_are_streamed_too() {
     let world = world(1).await;
     let client = world.client();
     send(client, "ann", 3).await;
@@ -331,7 +330,7 @@ async fn what_no_revision_tells_is_told_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_comes_back_hears_what_has_changed_and_nothing_twice() {
+async fn a_reconnected_client_gets_changes_and_nothing_twice() {
     let world = world(2).await;
     let [one, other] = [0, 1].map(|index| world.instances[index].client.clone());
     send(&one, "ann", 3).await;

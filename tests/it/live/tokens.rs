@@ -85,7 +85,7 @@ async fn a_token_opens_one_standing_on_every_instance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_is_gone_with_the_key_that_has_made_it() {
+async fn a_token_ends_with_the_key_that_made_it() {
     let world = World::with_keys(1, NOW, KEYS).await;
     let _following = world.instances[0].follow_api_keys();
     let open = world.client();
@@ -116,7 +116,7 @@ async fn a_token_is_gone_with_the_key_that_has_made_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_by_a_token_take_nothing_of_the_rate_of_its_key() {
+async fn streams_with_a_token_do_not_count_against_the_rate_of_its_key() {
     let world = World::with_keys(1, NOW, KEYS).await;
     let open = world.client();
     let admin = open.with_key("an-admin");
@@ -136,7 +136,7 @@ async fn streams_by_a_token_take_nothing_of_the_rate_of_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_for_a_token_names_a_standing_that_is_there() {
+async fn a_token_is_given_only_for_an_existing_standing() {
     let world = World::with_keys(1, NOW, KEYS).await;
     let admin = world.client().with_key("an-admin");
     define(&admin).await;
@@ -160,7 +160,7 @@ async fn who_asks_for_a_token_names_a_standing_that_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_keys_a_token_is_made_and_changes_nothing() {
+async fn without_keys_a_token_can_be_made_and_has_no_effect() {
     let world = super::world(1).await;
     let client = world.client();
     let token = make(client, json!({"board": "b", "window": "day"})).await;
@@ -170,7 +170,7 @@ async fn without_keys_a_token_is_made_and_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_log_has_anything_of_a_token() {
+async fn no_log_contains_a_token() {
     let data = TempDir::new().unwrap();
     let data_dir = data.path().to_str().unwrap();
     let args = [

@@ -559,11 +559,11 @@ impl<'a> View<'a> {
     }
 
     pub fn subset(&self, members: &[&str]) -> Value {
-        let found = self
+        let found: Vec<&Entry> = self
             .entries
             .iter()
-            .filter(|entry| members.contains(&entry.member.as_str()));
-        let found: Vec<&Entry> = found.collect();
+            .filter(|entry| members.contains(&entry.member.as_str()))
+            .collect();
         let ranking = self.model.ranking_of(self.window.unit(), self.period);
         let entries = found.iter().enumerate().map(|(place, entry)| {
             let ahead = &found[..place];

@@ -339,8 +339,7 @@ pub fn cases(theme: &Theme) -> impl Strategy<Value = Case> + use<> {
 
 fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
     let zones: Vec<Tz> = theme.begins.iter().map(|(zone, _)| *zone).collect();
-    let rolling_units = [Unit::Minute, Unit::Hour, Unit::Day, Unit::Week, Unit::Month];
-    let rolling_units = rolling_units
+    let rolling_units = [Unit::Minute, Unit::Hour, Unit::Day, Unit::Week, Unit::Month]
         .into_iter()
         .filter(|unit| theme.units.contains(unit))
         .collect::<Vec<_>>();

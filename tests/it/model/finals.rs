@@ -174,9 +174,10 @@ impl Final {
                 member
             }
         };
-        let changes = changes.into_iter();
-        let changes = changes.map(|((rule, member), change)| (rule, shown(member), change));
-        let mut changes: Vec<Change> = changes.collect();
+        let mut changes: Vec<Change> = changes
+            .into_iter()
+            .map(|((rule, member), change)| (rule, shown(member), change))
+            .collect();
         changes.sort_unstable();
         changes
     }
@@ -232,8 +233,9 @@ impl Final {
         let Some(new) = told.strip_prefix(&result.history[..]) else {
             return Err(format!("the history was {:?}", result.history));
         };
-        let hides = result.unrevised.drain(..);
-        let hides: Vec<(String, bool)> = hides
+        let hides: Vec<(String, bool)> = result
+            .unrevised
+            .drain(..)
             .filter(|(member, _)| result.is_disturbed || (now.has)(member))
             .collect();
         let members: BTreeSet<&str> = hides.iter().map(|(member, _)| member.as_str()).collect();
@@ -381,10 +383,11 @@ impl Model {
         (by, at): (&str, i64),
     ) -> Claiming {
         let rules = self.rules_of(unit, period).iter();
-        let place = rules
+        let Some(place) = rules
             .clone()
-            .position(|own| own.id == rule && own.unit == unit);
-        let Some(place) = place.filter(|_| !self.is_hidden(member)) else {
+            .position(|own| own.id == rule && own.unit == unit)
+            .filter(|_| !self.is_hidden(member))
+        else {
             return Claiming::None;
         };
         let result = self.finals.get_mut(&(unit, period)).unwrap();

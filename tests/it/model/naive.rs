@@ -522,8 +522,10 @@ impl Model {
     pub(super) fn scores(&self, window: Window, period: i64) -> BTreeMap<&str, Score> {
         let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
         for taken in &self.taken {
-            let left = taken.left.as_ref();
-            let left = left.filter(|line| self.is_kept(window, period, line.closed_until));
+            let left = taken
+                .left
+                .as_ref()
+                .filter(|line| self.is_kept(window, period, line.closed_until));
             let (member, data) = match left {
                 Some(line) => (&line.name, None),
                 None if taken.counts() => (&taken.event.member, taken.event.data),
@@ -766,8 +768,9 @@ impl Model {
 
     /// The initial scores that are listed, best first.
     pub fn initial_scores(&self) -> Vec<(&str, i64)> {
-        let scores = self.initial_scores.iter();
-        let mut scores: Vec<(&str, i64)> = scores
+        let mut scores: Vec<(&str, i64)> = self
+            .initial_scores
+            .iter()
             .map(|(member, score)| (member.as_str(), *score))
             .collect();
         scores.sort_by_key(|(member, score)| {

@@ -235,13 +235,16 @@ impl Query {
         if let Kind::Subset(ids, Named::InAddress) = &self.kind {
             parameters.insert("ids".to_owned(), json!(ids.join(",")));
         }
-        let parameters = parameters.iter().map(|(name, value)| {
-            let text = value
-                .as_str()
-                .map_or_else(|| value.to_string(), ToOwned::to_owned);
-            format!("{name}={}", encode(&text))
-        });
-        let parameters = parameters.collect::<Vec<_>>().join("&");
+        let parameters = parameters
+            .iter()
+            .map(|(name, value)| {
+                let text = value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), ToOwned::to_owned);
+                format!("{name}={}", encode(&text))
+            })
+            .collect::<Vec<_>>()
+            .join("&");
         let Self { board, window, .. } = self;
         let what = match &self.kind {
             Kind::Page | Kind::Selected => String::new(),

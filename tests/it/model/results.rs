@@ -72,15 +72,22 @@ fn revised(told: &Value, rules: &[Rule]) -> Revised {
         let change = known.find(|change| told["change"] == *change).unwrap();
         (place.unwrap(), member, change)
     };
-    let changes = told["rewards"].as_array().unwrap().iter();
-    let mut changes: Vec<Change> = changes.map(change).collect();
+    let mut changes: Vec<Change> = told["rewards"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(change)
+        .collect();
     changes.sort_unstable();
-    let members = told["members"].as_array().unwrap().iter();
-    let members = members.map(|one| RevisedMember {
-        member: one["member"].as_str().map(ToOwned::to_owned),
-        is_hidden: one["action"] == "hidden",
-        place: usize::try_from(one["place"].as_u64().unwrap()).unwrap(),
-    });
+    let members = told["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| RevisedMember {
+            member: one["member"].as_str().map(ToOwned::to_owned),
+            is_hidden: one["action"] == "hidden",
+            place: usize::try_from(one["place"].as_u64().unwrap()).unwrap(),
+        });
     Revised {
         members: members.collect(),
         total_before: count("total_before"),

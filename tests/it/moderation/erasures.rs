@@ -64,7 +64,7 @@ async fn traces_in(world: &World, pattern: &str, member: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_erased_member_is_nowhere_and_begins_from_nothing() {
+async fn an_erased_member_is_nowhere_and_starts_from_zero() {
     let world = world(json!({
         "windows": ["day", "week", "last-2-days"], "ranking": "dense", "carryover": {"week": 0.5},
         "initial": ["day"], "weight": {"members": {"erased-one": 2}}, "uniques": "member"}))
@@ -153,7 +153,7 @@ async fn an_erased_member_is_nowhere_and_begins_from_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_erased_need_not_be_there_and_others_do_not_notice() {
+async fn erasing_an_unknown_member_succeeds_and_changes_no_other() {
     let world = world(json!({"windows": ["day", "all"], "ties": "member"})).await;
     let client = world.client();
     erase(client, "nobody").await;
@@ -193,7 +193,7 @@ async fn erase_half_way(engine: &Engine, member: &str, steps: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_left_half_way_is_not_shown_and_is_removed_by_whoever_needs_it() {
+async fn data_of_a_half_way_erasure_is_not_shown_and_is_removed_when_needed() {
     let definition = json!({"windows": ["day", "last-2-days", "all"], "initial": ["all"]});
     for steps in [0, 1, 3] {
         let world = world(definition.clone()).await;
@@ -318,17 +318,17 @@ async fn kill_at_each_step(kills_redis: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_erasure_that_is_killed_anywhere_is_whole_or_was_never_begun() {
+async fn an_erasure_killed_anywhere_is_whole_or_was_never_begun() {
     kill_at_each_step(false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_erasure_amid_which_redis_dies_is_whole_or_was_never_begun() {
+async fn an_erasure_during_a_redis_crash_is_whole_or_was_never_begun() {
     kill_at_each_step(true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn erasures_go_with_a_board_that_moves() {
+async fn erasures_move_with_the_board() {
     let definition =
         json!({"windows": ["day", "last-2-days", "all"], "shards": 2, "uniques": "member"});
     let world = world(definition).await;
@@ -457,7 +457,7 @@ async fn a_hide_that_outlives_an_erasure_ends_at_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_erased_everywhere_is_gone_from_each_board_with_the_answer() {
+async fn a_member_erased_everywhere_is_on_no_board_after_the_answer() {
     let world = World::with_instances(2, NOW).await;
     let client = world.client();
     let boards = ["b", "b2", "b3"];
@@ -557,7 +557,7 @@ async fn a_board_where_a_member_could_not_be_erased_is_named_by_the_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_where_erasures_can_not_end_holds_up_no_other() {
+async fn a_board_with_a_stuck_erasure_holds_up_no_other() {
     let world = world(json!({"windows": ["day"]})).await;
     let (client, engine) = (world.client(), world.engine());
     client.define("damaged", json!({"windows": ["day"]})).await;
@@ -582,7 +582,7 @@ async fn a_board_where_erasures_can_not_end_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_erased_everywhere_has_no_profile_and_is_nobody_in_the_log() {
+async fn a_member_erased_everywhere_has_no_profile_and_is_anonymous_in_the_log() {
     let world = world(json!({"windows": ["day"]})).await;
     let client = world.client();
     let member = "/v1/members/erased-one";
@@ -624,7 +624,7 @@ async fn who_is_erased_everywhere_has_no_profile_and_is_nobody_in_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_that_can_not_be_read_keeps_no_other_from_erasing() {
+async fn an_unreadable_board_does_not_stop_erasures_on_others() {
     let world = world(json!({"windows": ["day"]})).await;
     let client = world.client();
     client.define("damaged", json!({"windows": ["day"]})).await;
@@ -661,7 +661,7 @@ async fn end_move(world: &World, id: &BoardId) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_erased_amid_a_move_is_erased_where_the_board_moves_to() {
+async fn a_member_erased_during_a_move_is_erased_in_the_new_shards() {
     for waits in [3, 10, 25, 60, 120, 250] {
         let world =
             world(json!({"windows": ["day", "last-2-days"], "shards": 2, "uniques": "member"}))

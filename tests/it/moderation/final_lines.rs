@@ -76,7 +76,7 @@ async fn listed(client: &Client, path: &str) -> Vec<(Value, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_moves_in_a_final_standing_when_members_are_erased() {
+async fn erasing_a_member_changes_no_rank_in_a_final_standing() {
     // Some have equal scores, and some of these have them from the same instant.
     let events = [
         ("bob", 5, "08:00:00"),
@@ -154,7 +154,7 @@ async fn nobody_moves_in_a_final_standing_when_members_are_erased() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_of_nobody_has_no_trace_of_its_member() {
+async fn an_anonymous_line_has_no_trace_of_its_member() {
     let events = [("erased-one", 5, "08:00:00"), ("bob", 5, "08:00:00")];
     for definition in [
         json!({"uniques": "member", "entry_data": true}),
@@ -167,8 +167,7 @@ async fn a_line_of_nobody_has_no_trace_of_its_member() {
         assert_eq!(traces, [""; 0]);
         let page = get(world.client(), &format!("{DAY}&include=profile,data")).await;
         let line = page["entries"].as_array().unwrap().iter();
-        let line = line.filter(|line| line["member"].is_null());
-        let line: Vec<_> = line.collect();
+        let line: Vec<_> = line.filter(|line| line["member"].is_null()).collect();
         assert_eq!(line.len(), 1, "{page}");
         assert_eq!(
             [&line[0]["profile"], &line[0]["data"]],
@@ -186,7 +185,7 @@ async fn set_up_and_erase(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_was_hidden_leaves_no_line() {
+async fn a_hidden_member_leaves_no_anonymous_line() {
     let events = [
         ("ann", 5, "08:00:00"),
         ("bob", 4, "08:00:00"),
@@ -208,7 +207,7 @@ async fn who_was_hidden_leaves_no_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_moves_for_a_moment_where_an_erasure_is_half_way() {
+async fn ranks_are_stable_while_an_erasure_is_half_way() {
     let events = [
         ("ann", 5, "08:00:00"),
         ("bob", 4, "08:00:00"),
@@ -233,7 +232,7 @@ async fn nobody_moves_for_a_moment_where_an_erasure_is_half_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_was_erased_before_the_end_leaves_no_line_however_late_the_removal_comes() {
+async fn a_member_erased_before_the_end_leaves_no_line_however_late_its_data_is_removed() {
     for (steps, definition) in [
         (0, json!({})),
         (1, json!({"shards": 3})),
@@ -279,10 +278,10 @@ async fn who_was_erased_before_the_end_leaves_no_line_however_late_the_removal_c
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lines_of_nobody_go_with_a_board_to_other_shards() {
+async fn anonymous_lines_move_with_the_board() {
     let members: Vec<String> = (0..20).map(|number| format!("m{number}")).collect();
-    let events = (1..).zip(&members);
-    let events: Vec<_> = events
+    let events: Vec<_> = (1..)
+        .zip(&members)
         .map(|(score, member)| (member.as_str(), score, "08:00:00"))
         .collect();
     for shards in [1, 4] {
@@ -310,7 +309,7 @@ async fn lines_of_nobody_go_with_a_board_to_other_shards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_stays_in_the_only_shard_of_a_board_that_had_several() {
+async fn an_anonymous_line_stays_when_a_board_goes_back_to_one_shard() {
     let events = [("ann", 5, "08:00:00"), ("bob", 5, "08:00:00")];
     let world = closed(json!({}), &events, Value::Null).await;
     let client = world.client();
@@ -323,7 +322,7 @@ async fn a_line_stays_in_the_only_shard_of_a_board_that_had_several() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lines_of_nobody_keep_the_initial_scores_of_their_closing() {
+async fn anonymous_lines_keep_the_initial_scores_of_their_closing() {
     let events = [
         ("ann", 5, "08:00:00"),
         ("bob", 4, "08:00:00"),
@@ -362,7 +361,7 @@ async fn lines_of_nobody_keep_the_initial_scores_of_their_closing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_keeps_the_line_of_an_erased_winner() {
+async fn a_result_keeps_an_anonymous_line_for_an_erased_winner() {
     let events = [
         ("ann", 5, "08:00:00"),
         ("bob", 4, "08:00:00"),
@@ -442,7 +441,7 @@ async fn result(client: &Client) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_follow_a_hide_and_its_end_though_the_member_is_erased_at_once() {
+async fn results_follow_a_hide_and_its_end_even_if_the_member_is_erased_at_once() {
     let events = [
         ("ann", 5, "08:00:00"),
         ("bob", 4, "08:00:00"),
@@ -479,7 +478,7 @@ async fn results_follow_a_hide_and_its_end_though_the_member_is_erased_at_once()
 
 /// However far a closing has come when its winner is erased, no result keeps the name.
 #[tokio::test]
-async fn no_result_keeps_the_name_of_a_winner_who_is_erased_while_it_is_recorded() {
+async fn no_result_names_a_winner_erased_while_it_is_recorded() {
     let world = World::with_instances(2, NOW).await;
     let [one, other] = [0, 1].map(|index| &world.instances[index]);
     let (mut waits, mut goes_on) = (0, true);
@@ -510,11 +509,14 @@ async fn no_result_keeps_the_name_of_a_winner_who_is_erased_while_it_is_recorded
         let result = other
             .client
             .get(&format!("{path}/periods/2026-11-21"))
-            .await;
-        let result = result.expect(200);
+            .await
+            .expect(200);
         assert_eq!(result["state"], "final", "{waits}");
-        let page = other.client.get(&format!("{path}?key=2026-11-21")).await;
-        let page = page.expect(200);
+        let page = other
+            .client
+            .get(&format!("{path}?key=2026-11-21"))
+            .await
+            .expect(200);
         assert_eq!(
             [&result["winner"]["member"], &result["total"]],
             [&page["entries"][0]["member"], &page["total"]],
@@ -529,7 +531,7 @@ async fn no_result_keeps_the_name_of_a_winner_who_is_erased_while_it_is_recorded
 
 /// However far a revision has come when the member is erased because of whom it is made, nothing keeps the name.
 #[tokio::test]
-async fn no_revision_keeps_the_name_of_a_member_who_is_erased_while_it_is_made() {
+async fn no_revision_names_a_member_erased_while_it_is_made() {
     let events = [
         ("ann", 5, "08:00:00"),
         ("bob", 4, "08:00:00"),

@@ -133,8 +133,11 @@ impl<'a> Game<'a> {
         }
         sums.sort_by_key(|(points, time, member)| (Reverse(*points), *time, name(*member)));
         let rank = |place: usize| {
-            let better = sums[..place].iter().map(|sum| sum.0);
-            let mut better: Vec<i64> = better.filter(|points| *points > sums[place].0).collect();
+            let mut better: Vec<i64> = sums[..place]
+                .iter()
+                .map(|sum| sum.0)
+                .filter(|points| *points > sums[place].0)
+                .collect();
             match self.definition["ranking"].as_str() {
                 Some("dense") => better.dedup(),
                 Some("competition") => {}
@@ -188,8 +191,8 @@ impl<'a> Game<'a> {
         let all: Vec<String> = (0..POINTS.len()).map(name).collect();
         let subset = client
             .get(&format!("{path}/members?ids={}", all.join(",")))
-            .await;
-        let subset = subset.expect(200);
+            .await
+            .expect(200);
         let found: BTreeSet<&str> = subset["entries"]
             .as_array()
             .unwrap()
@@ -237,12 +240,14 @@ impl<'a> Game<'a> {
     async fn damage(&self, shards: &[(String, String)], commands: &str) {
         for (head, prefix) in shards {
             for command in commands.split("; ") {
-                let words = command.split(' ').map(|word| match word.strip_prefix(':') {
-                    Some(kind) => format!("{prefix}{kind}"),
-                    None if word == "HEAD" => head.clone(),
-                    None => word.to_owned(),
-                });
-                let words: Vec<String> = words.collect();
+                let words: Vec<String> = command
+                    .split(' ')
+                    .map(|word| match word.strip_prefix(':') {
+                        Some(kind) => format!("{prefix}{kind}"),
+                        None if word == "HEAD" => head.clone(),
+                        None => word.to_owned(),
+                    })
+                    .collect();
                 let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
                 let reply = self.world.redis.run(&words).await;
                 assert!(!matches!(reply, Reply::Error(_)), "{command}: {reply:?}");
@@ -284,7 +289,7 @@ const DAMAGE: [(&str, bool); 13] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_lost_of_what_guards_them_no_hidden_member_is_shown() {
+async fn no_hidden_member_is_shown_whichever_key_is_lost() {
     for definition in some_of(definitions(), 2) {
         let world = World::start(NOW).await;
         // The clock never goes back.
@@ -330,7 +335,7 @@ async fn whatever_is_lost_of_what_guards_them_no_hidden_member_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_is_brought_back_and_hidden_again_before_what_was_lost_is_repaired() {
+async fn a_member_can_be_unhidden_and_hidden_again_before_lost_keys_are_repaired() {
     let world = World::start(NOW).await;
     let definition = &definitions()[1];
     let lost = DAMAGE
@@ -370,7 +375,7 @@ const REFUSED: [[&str; 2]; 3] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_redis_takes_no_writes_reads_leave_hidden_members_out() {
+async fn reads_leave_out_hidden_members_though_redis_refuses_writes() {
     for definition in definitions() {
         let world = World::start(NOW).await;
         for (day, [begin, end]) in (2..).step_by(2).zip(REFUSED) {
@@ -400,7 +405,7 @@ async fn where_redis_takes_no_writes_reads_leave_hidden_members_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_redis_takes_no_writes_and_too_many_are_hidden_a_read_fails() {
+async fn a_read_fails_if_redis_refuses_writes_and_too_many_are_hidden() {
     const COUNT: usize = 1_010;
     let world = World::start(NOW).await;
     let client = &world.client().once();
@@ -447,7 +452,7 @@ async fn where_redis_takes_no_writes_and_too_many_are_hidden_a_read_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_is_erased_while_memory_is_full_and_the_others_are_read() {
+async fn a_member_can_be_erased_and_others_read_while_memory_is_full() {
     let world = World::start(NOW).await;
     let definition = json!({"windows": ["day", "all"], "shards": 2});
     let mut game = Game::start(&world, "b".to_owned(), &definition, 5).await;
@@ -469,7 +474,7 @@ async fn a_member_is_erased_while_memory_is_full_and_the_others_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_erasure_of_all_works_while_memory_is_full() {
+async fn the_first_erasure_ever_works_while_memory_is_full() {
     let directory = tempfile::tempdir().unwrap();
     let program = Program::serve(directory.path()).await;
     let client = program.client();
@@ -488,7 +493,7 @@ async fn the_first_erasure_of_all_works_while_memory_is_full() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_that_were_brought_back_are_forgotten_after_a_day() {
+async fn unhidden_members_leave_the_journal_after_a_day() {
     for shards in [1, 3] {
         let world = World::start(NOW).await;
         let definition = json!({"windows": ["day", "all"], "shards": shards});

@@ -136,7 +136,7 @@ async fn look(client: &Client, id: &str, known: &Mutex<Known>, me: &str) -> usiz
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_shown_after_the_answer_to_a_hide_and_no_rank_is_skipped_or_doubled() {
+async fn a_member_is_not_shown_after_the_answer_to_its_hide_and_ranks_have_no_gaps() {
     let world = World::with_instances(2, NOW).await;
     for (id, shards) in [("one", 1), ("two", 2), ("seven", 7)] {
         let definition = json!({"windows": ["all"], "shards": shards});
@@ -169,7 +169,7 @@ async fn nobody_is_shown_after_the_answer_to_a_hide_and_no_rank_is_skipped_or_do
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_on_which_nobody_was_ever_hidden_has_nothing_more() {
+async fn a_board_that_never_hid_anyone_has_no_extra_keys() {
     let world = World::start(NOW).await;
     let definition = json!({"windows": ["day", "last-3-days"], "ranking": "dense"});
     world.client().define("b", definition).await;
@@ -201,7 +201,7 @@ async fn check_best(client: &Client, count: usize, hidden: &BTreeSet<usize>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_that_is_kept_short_is_exact_however_much_of_its_spare_is_hidden() {
+async fn a_short_list_is_exact_however_many_of_its_spare_entries_are_hidden() {
     const COUNT: usize = 4_000;
     let world = World::start(NOW).await;
     let definition = json!({"windows": ["all"], "update": "max", "keep_top": 5});
@@ -245,8 +245,8 @@ async fn a_list_that_is_kept_short_is_exact_however_much_of_its_spare_is_hidden(
     hide(&mut hidden, 3_900).await;
     check_best(client, COUNT, &hidden).await;
     // Events meet the wide list.
-    let events = (0..COUNT).step_by(10);
-    let events = events
+    let events = (0..COUNT)
+        .step_by(10)
         .map(|index| json!({"board": "b", "member": format!("m{index}"), "score": COUNT - index}));
     let body = json!({"events": events.collect::<Vec<_>>()});
     client

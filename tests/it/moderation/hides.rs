@@ -28,8 +28,10 @@ pub fn cheating() -> Value {
 
 /// The ids of the hidden members of a board.
 async fn hidden_on(client: &Client, board: &str) -> Vec<String> {
-    let answer = client.get(&format!("/v1/boards/{board}/hidden")).await;
-    let answer = answer.expect(200);
+    let answer = client
+        .get(&format!("/v1/boards/{board}/hidden"))
+        .await
+        .expect(200);
     assert_eq!(answer["next"], Value::Null);
     let hidden = answer["hidden"].as_array().unwrap().iter();
     hidden
@@ -61,7 +63,7 @@ async fn define(client: &Client, board: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hide_is_put_listed_and_taken_away() {
+async fn a_hide_is_created_listed_and_removed() {
     let world = World::start(NOW).await;
     let client = world.client();
     define(client, "b").await;
@@ -97,7 +99,7 @@ async fn a_hide_is_put_listed_and_taken_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hide_that_makes_no_sense_is_refused_with_the_place_of_what_is_wrong() {
+async fn an_invalid_hide_is_refused_with_a_pointer() {
     let world = World::start(NOW).await;
     let client = world.client();
     define(client, "b").await;
@@ -114,8 +116,10 @@ async fn a_hide_that_makes_no_sense_is_refused_with_the_place_of_what_is_wrong()
         (json!({"reason": "a", "until": "soon"}), "/until"),
         (json!({"reason": "a", "by": "me"}), "/by"),
     ] {
-        let answer = client.put(&hidden_path("b", "ann"), body.clone()).await;
-        let answer = answer.expect(422);
+        let answer = client
+            .put(&hidden_path("b", "ann"), body.clone())
+            .await
+            .expect(422);
         assert_eq!(answer["errors"][0]["pointer"], pointer, "{body}: {answer}");
     }
     for (method, path) in [
@@ -166,7 +170,7 @@ async fn a_hide_that_makes_no_sense_is_refused_with_the_place_of_what_is_wrong()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hidden_members_of_all_shards_are_listed_in_the_order_of_their_bytes() {
+async fn hidden_members_of_all_shards_are_listed_in_byte_order() {
     let world = World::start(NOW).await;
     let client = world.client();
     client
@@ -212,7 +216,7 @@ async fn hidden_members_of_all_shards_are_listed_in_the_order_of_their_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_of_boards_has_a_result_each_and_all_boards_need_a_key_for_all() {
+async fn each_listed_board_has_a_result_and_all_boards_need_a_key_for_all() {
     let world = World::with_keys(1, NOW, KEYS).await;
     let _following = world.instances[0].follow_api_keys();
     let admin = world.client().with_key("an-admin");
@@ -267,7 +271,7 @@ async fn a_list_of_boards_has_a_result_each_and_all_boards_need_a_key_for_all() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_comes_to_all_boards_however_often_it_is_broken_off() {
+async fn a_job_reaches_all_boards_however_often_it_is_interrupted() {
     const BOARDS: usize = 60;
     let world = World::with_instances(2, NOW).await;
     let client = world.client();
@@ -322,7 +326,7 @@ async fn a_job_comes_to_all_boards_however_often_it_is_broken_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_tells_where_it_has_failed_and_goes_on() {
+async fn a_job_reports_where_it_failed_and_goes_on() {
     let world = World::start(NOW).await;
     let client = world.client();
     for board in ["a", "b", "c", "deleted"] {
@@ -350,13 +354,16 @@ async fn a_job_tells_where_it_has_failed_and_goes_on() {
 /// The ids of the jobs of a part of the list, and what the next one begins behind.
 async fn listed(client: &Client, query: &str) -> (Vec<String>, Value) {
     let part = client.get(&format!("/v1/jobs?{query}")).await.expect(200);
-    let ids = part["jobs"].as_array().unwrap().iter();
-    let ids = ids.map(|job| job["id"].as_str().unwrap().to_owned());
+    let ids = part["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| job["id"].as_str().unwrap().to_owned());
     (ids.collect(), part["next"].clone())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_are_listed_in_the_order_in_which_they_are_done_and_then_the_last_one_first() {
+async fn waiting_jobs_are_listed_in_order_then_finished_ones_newest_first() {
     let world = World::start(NOW).await;
     let client = world.client();
     define(client, "a").await;
@@ -420,7 +427,7 @@ async fn jobs_are_listed_in_the_order_in_which_they_are_done_and_then_the_last_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_order_for_a_member_counts() {
+async fn the_last_order_for_a_member_wins() {
     let world = World::start(NOW).await;
     let client = world.client();
     for board in ["a", "b"] {
@@ -456,7 +463,7 @@ async fn the_last_order_for_a_member_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_hidden_on_all_boards_is_hidden_on_boards_that_are_created_later() {
+async fn a_member_hidden_on_all_boards_is_hidden_on_later_boards() {
     let world = World::with_instances(2, NOW).await;
     let client = world.client();
     for number in 0..3 {
@@ -493,7 +500,7 @@ async fn who_is_hidden_on_all_boards_is_hidden_on_boards_that_are_created_later(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standing_order_outlives_an_erase_without_the_name_of_its_member() {
+async fn a_standing_order_outlives_an_erase_without_naming_its_member() {
     let world = World::with_instances(2, NOW).await;
     let client = world.client();
     define(client, "before").await;
@@ -558,7 +565,7 @@ async fn a_standing_order_outlives_an_erase_without_the_name_of_its_member() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_that_is_given_again_after_an_erase_takes_the_place_of_the_one_before() {
+async fn an_order_repeated_after_an_erase_replaces_the_earlier_one() {
     let world = World::start(NOW).await;
     let client = world.client();
     for _ in 0..2 {
@@ -578,7 +585,7 @@ async fn an_order_that_is_given_again_after_an_erase_takes_the_place_of_the_one_
 }
 
 #[tokio::test]
-async fn a_board_that_is_half_created_is_closed_until_its_orders_were_carried_out() {
+async fn a_new_board_is_closed_until_its_standing_orders_are_applied() {
     let world = World::with_instances(2, NOW).await;
     let client = world.client();
     order(client, "hide", "ann").await;
@@ -626,7 +633,7 @@ async fn create(world: &World, id: &BoardId, shards: u16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hide_ends_by_itself_and_a_longer_one_does_not() {
+async fn a_hide_ends_at_its_time_and_a_longer_one_goes_on() {
     let world = World::start(NOW).await;
     let client = world.client();
     client

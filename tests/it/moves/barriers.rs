@@ -53,7 +53,7 @@ async fn page(client: &Client, standing: &str) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_lies_before_the_barrier_is_refused_unless_it_was_taken() {
+async fn events_before_the_barrier_are_refused_unless_they_were_taken_earlier() {
     for shards in [1, 4] {
         let definition = json!({"windows": ["day", "week", "last-2-days"], "shards": shards});
         let world = world(MORNING, definition).await;
@@ -94,7 +94,7 @@ async fn what_lies_before_the_barrier_is_refused_unless_it_was_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_without_at_counts_for_the_first_instant_that_is_open() {
+async fn an_event_without_at_counts_at_the_first_open_instant() {
     let quotas = json!([{"name": "once", "by": ["member"], "window": "total", "max": 2}]);
     for (shards, quotas) in [(1, json!([])), (1, quotas.clone()), (4, quotas)] {
         let definition = json!({"windows": ["day"], "shards": shards, "quotas": quotas,
@@ -152,7 +152,7 @@ async fn forget_derived(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closed_period_goes_on_to_count_the_initial_scores_that_there_were() {
+async fn a_closed_period_keeps_the_initial_scores_of_its_closing() {
     for ties in ["first", "member"] {
         let definition = json!({"windows": ["hour", "day", "all"], "initial": ["day", "all"], "ties": ties, "shards": 2,
             "weight": {"default": 1}});
@@ -226,7 +226,7 @@ async fn the_end_of_a_board_closes_all_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_move_takes_the_barrier_along_also_one_that_only_some_shards_have() {
+async fn a_move_keeps_the_barrier_even_if_only_some_shards_have_it() {
     let world = world(MORNING, json!({"windows": ["day"], "shards": 4})).await;
     let client = world.client();
     send(client, event("first", "ann", EVENING)).await;
@@ -257,7 +257,7 @@ async fn a_move_takes_the_barrier_along_also_one_that_only_some_shards_have() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_held_up_across_the_closing_changes_nothing() {
+async fn a_call_delayed_past_the_closing_changes_nothing() {
     let port = free_ports()[0].to_string();
     let redis = RedisServer::start_with(&["--port", &port, "--bind", "127.0.0.1"]).await;
     let delay = Delay::before(&port).await;
@@ -328,7 +328,7 @@ async fn send_each(client: &Client, board: usize, events: usize) -> Vec<bool> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_dies_while_a_board_is_closed_what_was_read_afterwards_stays() {
+async fn what_was_read_as_final_stays_whatever_dies_during_the_closing() {
     const EVENTS: usize = 60;
     let world = World::with_instances(3, MORNING).await;
     for board in 0..4 {

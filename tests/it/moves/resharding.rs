@@ -49,7 +49,7 @@ fn with_ids(events: Vec<Value>, from: usize) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_that_moves_again_and_again_shows_what_one_that_stays_does() {
+async fn a_board_that_moves_repeatedly_shows_the_same_as_one_that_stays() {
     let members = 700;
     let boards = [
         (
@@ -192,7 +192,7 @@ async fn sum(client: &Client, window: &str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
+async fn an_interrupted_move_under_load_goes_on_and_no_read_is_wrong() {
     const MEMBERS: i64 = 3_000;
     let world = World::with_instances(2, NOW).await;
     let definition = json!({"windows": ["day", "all", "last-2-days"], "uniques": "board"});
@@ -264,7 +264,7 @@ async fn a_move_under_load_that_is_interrupted_goes_on_and_no_read_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_move_can_be_watched_and_not_turned_round_half_way() {
+async fn a_move_can_be_watched_but_not_reversed_half_way() {
     let world = World::start(NOW).await;
     let definition = json!({"windows": ["all"]});
     let client = world.client();
@@ -361,7 +361,7 @@ async fn the_command_waits_until_the_board_has_moved() {
 }
 
 #[tokio::test]
-async fn a_move_that_begins_while_the_job_forgets_the_last_one_is_made() {
+async fn a_move_can_begin_while_the_last_one_is_cleaned_up() {
     let world = World::start(NOW).await;
     define(&world, "b", &json!({"windows": ["all"]}), 1).await;
     let (engine, id) = (world.engine(), BoardId::parse("b").unwrap());
@@ -387,7 +387,7 @@ async fn a_move_that_begins_while_the_job_forgets_the_last_one_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_that_was_left_closed_is_opened_by_an_instance_that_begins_then() {
+async fn a_board_left_paused_is_resumed_by_a_new_instance() {
     let world = World::start(NOW).await;
     let definition = json!({"windows": ["all", "last-2-days"]});
     define(&world, "b", &definition, 3).await;
@@ -469,7 +469,7 @@ async fn begin_move(world: &World, board: &str, members: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn boards_take_turns_so_that_large_ones_hold_up_no_small_one() {
+async fn large_boards_do_not_hold_up_small_ones() {
     let world = World::start(NOW).await;
     // More large ones than are moved side by side.
     let large = ["a", "b", "c", "d", "e"];
@@ -503,16 +503,17 @@ async fn boards_take_turns_so_that_large_ones_hold_up_no_small_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_move_goes_on_where_an_instance_that_is_gone_was() {
+async fn another_instance_continues_the_move_of_one_that_died() {
     let world = World::with_instances(2, NOW).await;
     for board in ["whole", "broken"] {
         begin_move(&world, board, 9_000).await;
     }
     let first = &world.engine();
     let steps = async |engine: &Engine, board: &str, count: usize| {
-        let due = Moves.due(engine).await.unwrap().into_iter();
-        let mut moving = due.filter(|moving| Moves.subject(moving) == subject(board));
-        let mut moving = moving.next().unwrap();
+        let mut due = Moves.due(engine).await.unwrap().into_iter();
+        let mut moving = due
+            .find(|moving| Moves.subject(moving) == subject(board))
+            .unwrap();
         for step in 1..=count {
             if Moves.step(engine, &mut moving).await.unwrap() == Progress::Done {
                 return step;

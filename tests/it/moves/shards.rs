@@ -61,8 +61,9 @@ pub async fn send_to(client: &Client, boards: &[&str], events: &[Value]) {
 
 /// An answer with the board's name taken out.
 fn same(text: &str, board: &str) -> Value {
-    let text = text.replace(&format!("\"{board}\""), "\"board\"");
-    let text = text.replace(&format!("board {board}"), "board board");
+    let text = text
+        .replace(&format!("\"{board}\""), "\"board\"")
+        .replace(&format!("board {board}"), "board board");
     let mut answer: Value = serde_json::from_str(&text).unwrap();
     take_revisions(&mut answer);
     if let Some(fields) = answer.as_object_mut() {
@@ -154,7 +155,7 @@ pub async fn compare_all_of(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_read_is_that_of_one_list() {
+async fn sharded_reads_equal_those_of_one_list() {
     let members = 3_000;
     let boards = [
         ("first", "ordinal", "desc", json!("member")),
@@ -182,7 +183,7 @@ async fn every_read_is_that_of_one_list() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_one_shard_alone_is_found_too() {
+async fn a_page_with_members_of_only_one_shard_is_found() {
     let world = world(&json!({"windows": ["all"], "ties": "member"})).await;
     let mut random = Random::new(1);
     // The best of all lie in one of two shards: their ids are chosen so.
@@ -219,7 +220,7 @@ async fn initial_scores(client: &Client, board: &str) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn weights_initial_scores_and_short_lists_are_those_of_one_list() {
+async fn sharded_weights_initial_scores_and_short_lists_equal_those_of_one_list() {
     let mut random = Random::new(3);
     let definition = json!({
         "windows": ["day", "all"], "score_min": 1, "keep_top": 100, "initial": ["day"], "ranking": "competition",
@@ -261,7 +262,7 @@ async fn weights_initial_scores_and_short_lists_are_those_of_one_list() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn batches_that_use_quotas_up_end_as_on_one_list() {
+async fn sharded_batches_that_use_up_quotas_end_as_on_one_list() {
     let mut random = Random::new(11);
     let definition = json!({
         "windows": ["day", "all"], "ties": "member", "score_max": 4, "quotas": [
@@ -312,7 +313,7 @@ async fn batches_that_use_quotas_up_end_as_on_one_list() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_shards_can_not_do_is_refused_and_definitions_hold_for_all_of_them() {
+async fn settings_that_shards_do_not_support_are_refused_and_definitions_apply_to_all_shards() {
     let world = World::with_instances(2, NOW).await;
     let [client, other] = [&world.instances[0].client, &world.instances[1].client];
     client
@@ -367,7 +368,7 @@ async fn what_shards_can_not_do_is_refused_and_definitions_hold_for_all_of_them(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_is_not_told_complete_before_a_shard_that_knew_an_older_definition_has_it() {
+async fn a_window_stays_incomplete_until_every_shard_has_the_new_definition() {
     let world = World::start("2026-11-21T12:00:00Z").await;
     let client = world.client();
     let definition = json!({"windows": ["day", "last-2-days"], "shards": 2});

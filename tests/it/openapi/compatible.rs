@@ -53,8 +53,12 @@ fn without_null(schema: &Value) -> &Value {
 
 fn type_of(schema: &Value) -> BTreeSet<&str> {
     let types = &schema["type"];
-    let names = types.as_array().into_iter().flatten().chain([types]);
-    let names = names.filter_map(Value::as_str);
+    let names = types
+        .as_array()
+        .into_iter()
+        .flatten()
+        .chain([types])
+        .filter_map(Value::as_str);
     names.filter(|name| *name != "null").collect()
 }
 

@@ -25,7 +25,7 @@ use crate::harness::program::Program;
 const WRITE: &str = "STANDINGS_WRITE_OPENAPI";
 
 #[test]
-fn the_committed_document_is_the_one_of_the_code() {
+fn lint_the_committed_document_is_that_of_the_code() {
     let text = standings::api::document::text().unwrap() + "\n";
     let parsed: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(parsed, Document::of_code().0, "the text leaves nothing out");
@@ -33,7 +33,7 @@ fn the_committed_document_is_the_one_of_the_code() {
 }
 
 #[test]
-fn every_operation_is_described_and_every_error_is_a_problem() {
+fn lint_every_operation_is_described_and_every_error_is_a_problem() {
     let document = Document::of_code();
     assert!(document.0["openapi"].as_str().unwrap().starts_with("3.1"));
     let mut ids = Vec::new();
@@ -73,7 +73,7 @@ fn every_operation_is_described_and_every_error_is_a_problem() {
 }
 
 #[test]
-fn the_schemas_keep_the_rules_that_clients_are_generated_by() {
+fn lint_the_schemas_suit_generated_clients() {
     let document = Document::of_code();
     document.check_rules();
     let schemas = &document.0["components"]["schemas"];
@@ -289,7 +289,7 @@ async fn define_league(client: &Client) {
 
 /// The examples of answers come from a session: the examples of requests, from the top to the bottom of the page.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_answer_is_as_its_schema_says_and_every_request_has_to_be() {
+async fn every_answer_follows_its_schema_and_every_request_has_to() {
     let world = World::start("2026-11-21T12:00:00Z").await;
     let client = world.client();
     define_league(client).await;
@@ -410,8 +410,10 @@ fn as_shown<'a>(document: &'a Value, text: &str) -> Vec<(Method, &'a str, &'a Va
     }
     let place = |(method, path, operation): &(Method, &str, &Value)| {
         let tag = &operation["tags"][0];
-        let tag = tags.iter().position(|known| known["name"] == *tag);
-        let tag = tag.unwrap_or_else(|| panic!("{path}: its tag is not listed"));
+        let tag = tags
+            .iter()
+            .position(|known| known["name"] == *tag)
+            .unwrap_or_else(|| panic!("{path}: its tag is not listed"));
         let id = format!("\"operationId\": {}", operation["operationId"]);
         let place = i64::try_from(tag * text.len() + text.find(&id).unwrap()).unwrap();
         let deletes = method == Method::DELETE;
@@ -485,7 +487,7 @@ fn has_problem(value: &Value) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_example_works_from_the_top_to_the_bottom_of_the_page() {
+async fn every_example_works_in_the_order_of_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let program = Program::serve(folder.path()).await;
     let client = program.client();

@@ -143,17 +143,23 @@ impl Document {
         if let Some(items) = schema["oneOf"].as_array()
             && !is_nullable(schema)
         {
-            let field = schema["discriminator"]["propertyName"].as_str();
-            let field = field.unwrap_or_else(|| panic!("{name} has no discriminator"));
+            let field = schema["discriminator"]["propertyName"]
+                .as_str()
+                .unwrap_or_else(|| panic!("{name} has no discriminator"));
             let mapping = schema["discriminator"]["mapping"].as_object().unwrap();
             for item in items {
                 let values = &self.resolve(item)["properties"][field]["enum"];
-                let mapped = mapping
+                let mapped: BTreeSet<&str> = mapping
                     .iter()
-                    .filter(|(_, target)| item["$ref"] == **target);
-                let mapped: BTreeSet<&str> = mapped.map(|(value, _)| value.as_str()).collect();
-                let values = values.as_array().into_iter().flatten();
-                let values: BTreeSet<&str> = values.filter_map(Value::as_str).collect();
+                    .filter(|(_, target)| item["$ref"] == **target)
+                    .map(|(value, _)| value.as_str())
+                    .collect();
+                let values: BTreeSet<&str> = values
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+                    .collect();
                 assert_eq!(values, mapped, "{name}: {item}");
                 assert!(is_required(self.resolve(item), field), "{name}: {item}");
             }
@@ -224,8 +230,9 @@ impl Document {
             .map(|name| format!("{place}: {name} is missing"))
             .collect();
         for (name, value) in fields {
-            let known = schema["properties"].get(name);
-            let known = known.or(schema.get("additionalProperties"));
+            let known = schema["properties"]
+                .get(name)
+                .or(schema.get("additionalProperties"));
             let place = format!("{place}/{name}");
             match known {
                 Some(known) if known.is_object() => {

@@ -69,13 +69,15 @@ async fn results(world: &World, window: &str) -> Vec<(String, PeriodResult)> {
     let (engine, id) = (&world.engine(), BoardId::parse("b").unwrap());
     let (board, window) = (engine.board(&id).await.unwrap(), window.parse().unwrap());
     let store = &engine.store;
-    let keys = results::store::final_periods(store, &board, window, (None, None), 1_000).await;
-    let mut keys = keys.unwrap();
+    let mut keys = results::store::final_periods(store, &board, window, (None, None), 1_000)
+        .await
+        .unwrap();
     keys.reverse();
     let results = results::store::read_many(store, &board, window, &keys)
         .await
-        .unwrap();
-    let results = results.into_iter().map(|result| result.unwrap().result);
+        .unwrap()
+        .into_iter()
+        .map(|result| result.unwrap().result);
     keys.into_iter().zip(results).collect()
 }
 
@@ -226,7 +228,7 @@ async fn check_kept_for(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ended_in_a_month_without_the_service_is_closed_in_order() {
+async fn periods_that_ended_during_a_month_of_downtime_are_closed_in_order() {
     let world = month(1).await;
     let found = world.redis.expiries(&keys::pattern("b")).await;
     let waits = found.iter().filter(|(key, _)| key.contains(":hour:"));
@@ -252,7 +254,7 @@ async fn what_ended_in_a_month_without_the_service_is_closed_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closing_that_is_broken_off_anywhere_is_finished_by_others_once() {
+async fn a_closing_interrupted_anywhere_is_finished_once_by_others() {
     let world = month(3).await;
     world.set_time("2026-11-01T01:00:00Z");
     // Each time another instance comes some steps further.
@@ -277,7 +279,7 @@ async fn three_instances_at_once_close_a_month_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closing_amid_which_redis_is_killed_again_and_again_is_finished_once() {
+async fn a_closing_is_finished_once_though_redis_is_killed_repeatedly() {
     let world = month(2).await;
     world.set_time("2026-11-01T01:00:00Z");
     let closing = async {
@@ -312,7 +314,7 @@ async fn instant_or_none(world: &World) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_period_can_be_closed_early_and_takes_those_with_it_that_end_no_later() {
+async fn closing_a_period_early_closes_those_that_end_no_later() {
     let definition = json!({"windows": ["hour", "day", "last-2-days", "all"], "finalize": "7d"});
     let world = world(2, "2026-11-20T10:30:00Z", definition).await;
     let client = world.client();
@@ -377,7 +379,7 @@ async fn a_period_can_be_closed_early_and_takes_those_with_it_that_end_no_later(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn closes_at_ends_the_board_and_can_not_be_moved_then() {
+async fn closes_at_ends_the_board_and_is_fixed_afterwards() {
     let season = json!({"start": "2026-11-02T00:00:00Z", "length": "14d"});
     let definition = json!({"windows": ["all", "season", "day"], "season": season, "finalize": "5m",
         "carryover": {"day": 0.5}});
@@ -447,8 +449,7 @@ async fn closes_at_ends_the_board_and_can_not_be_moved_then() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_can_be_removed_until_it_has_final_periods_and_closes_at_set_behind_what_is_final()
-{
+async fn a_window_with_final_periods_can_not_be_removed_and_closes_at_must_be_after_them() {
     let definition = json!({"windows": ["hour", "day"], "finalize": "0s"});
     let world = world(1, "2026-11-21T12:30:00Z", definition).await;
     let client = world.client();
@@ -498,7 +499,7 @@ async fn a_move_amid_a_closing_loses_neither() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_closed_by_a_clock_that_is_doubted() {
+async fn nothing_is_closed_while_the_clock_is_in_doubt() {
     let definition = json!({"windows": ["hour"], "finalize": "10m"});
     let world = world(1, "2026-11-21T12:30:00Z", definition).await;
     let client = world.client();
@@ -531,7 +532,7 @@ async fn nothing_is_closed_by_a_clock_that_is_doubted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_that_were_decided_are_recorded_though_finalize_is_removed() {
+async fn decided_results_are_recorded_though_finalize_is_removed() {
     let world = month(2).await;
     world.set_time("2026-11-01T01:00:00Z");
     let first = &world.instances[0].engine;
@@ -562,7 +563,7 @@ async fn results_that_were_decided_are_recorded_though_finalize_is_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_had_ended_when_finalize_was_set_is_not_final_before_what_ends_later() {
+async fn periods_that_ended_before_finalize_was_set_become_final_with_the_next_one() {
     let world = world(1, "2026-11-21T11:30:00Z", json!({"windows": ["hour"]})).await;
     let client = world.client();
     send(client, event("1", "ann", 5, "2026-11-21T11:30:00Z")).await;
@@ -620,7 +621,7 @@ async fn periods_that_ended_before_finalize_was_set_have_no_result() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_asks_for_a_result_has_it_recorded_if_nobody_has_come_to_that() {
+async fn reading_a_result_records_it_if_no_job_has() {
     let definition = json!({"windows": ["hour", "day"], "finalize": "0s"});
     let world = world(2, "2026-11-21T11:30:00Z", definition).await;
     let client = world.client();
@@ -665,7 +666,7 @@ async fn field(primary: &RedisServer, name: &str) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_final_before_the_replicas_have_its_barrier() {
+async fn nothing_is_final_before_replicas_have_its_barrier() {
     let set = Replicated::start("2026-11-20T12:00:00Z").await;
     let (engine, client) = (&set.instance.engine, &set.instance.client);
     let id = BoardId::parse("d").unwrap();

@@ -41,15 +41,16 @@ async fn close(instance: &Instance) {
 
 /// Sends events of these members with these scores, each a second after the one before.
 async fn send(client: &Client, day: &str, scores: &[(String, i64)]) {
-    let events = scores.iter().enumerate().map(|(index, (member, score))| {
+    let events: Vec<Value> = scores.iter().enumerate().map(|(index, (member, score))| {
         let (minute, second) = (index / 60 % 60, index % 60);
         let at = format!("{day}T10:{minute:02}:{second:02}Z");
         json!({"board": "b", "id": format!("{day}-{index}"), "member": member, "score": score, "at": at})
-    });
-    let events: Vec<Value> = events.collect();
+    }).collect();
     for events in events.chunks(500) {
-        let taken = client.post("/v1/events", json!({"events": events})).await;
-        let taken = taken.expect(200);
+        let taken = client
+            .post("/v1/events", json!({"events": events}))
+            .await
+            .expect(200);
         let mut results = taken["results"].as_array().unwrap().iter();
         assert!(results.all(|result| result["status"] == "applied"));
     }
@@ -91,7 +92,7 @@ fn sha256(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_read_tells_the_state_and_a_final_page_has_another_tag() {
+async fn every_read_has_the_state_and_a_final_page_has_a_new_entity_tag() {
     let world = world(json!({"windows": ["day", "last-2-days", "all"], "finalize": "10m"})).await;
     let client = world.client();
     send(client, DAY, &named(&[("ann", 5), ("bob", 3)])).await;
@@ -175,7 +176,7 @@ async fn a_period_is_upcoming_until_it_begins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_list_has_all_periods_with_data_the_newest_first() {
+async fn the_list_has_all_periods_with_data_newest_first() {
     for shards in [1, 4] {
         let definition = json!({"windows": ["day", "last-2-days"], "finalize": "12h", "accept_late": "any", "shards": shards});
         let noon = "2026-11-10T12:00:00Z";
@@ -264,7 +265,7 @@ async fn the_list_has_all_periods_with_data_the_newest_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_final_period_has_a_result_and_its_digest_is_that_of_the_export() {
+async fn the_digest_of_a_result_is_that_of_the_export() {
     for (definition, count) in [
         (json!({"windows": ["day"], "finalize": "10m"}), 2_345),
         (
@@ -332,11 +333,11 @@ async fn a_final_period_has_a_result_and_its_digest_is_that_of_the_export() {
         assert_eq!(result, same);
         assert_eq!(result["winner"]["member"], first_of(&ndjson)["member"]);
         // It has what the pages have.
-        let listed = ndjson
+        let listed: Vec<Value> = ndjson
             .text
             .lines()
-            .map(|line| serde_json::from_str(line).unwrap());
-        let listed: Vec<Value> = listed.collect();
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
         let mut paged = Vec::new();
         for page in 1.. {
             let page = get(client, &format!("day?key=2026-11-20&size=1000&page={page}")).await;
@@ -403,14 +404,16 @@ async fn a_final_standing_keeps_the_ranking_that_its_closing_pinned() {
             assert_eq!(ranks(&subset["entries"]), [1, 3]);
         }
         let ndjson = export(client, "day/periods/2026-11-20/export?format=ndjson").await;
-        let lines = ndjson.text.lines();
-        let lines = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let lines = ndjson
+            .text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
         assert_eq!(ranks(&lines.collect()), [1, 1, 3]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_csv_has_no_formulas_and_the_profiles_that_are_asked_for() {
+async fn a_csv_has_no_formulas_and_has_profiles_on_request() {
     let world = world(json!({"windows": ["day"], "finalize": "10m", "decimals": 1})).await;
     let client = world.client();
     send(client, DAY, &named(&[("=cmd|x", -5), ("ann", 3)])).await;
@@ -479,7 +482,7 @@ async fn trailer(client: &Client, rest: &str, meanwhile: impl AsyncFnOnce()) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_trailer_of_an_export_says_whether_anything_has_changed() {
+async fn the_trailer_of_an_export_says_whether_anything_changed() {
     let world = world(json!({"windows": ["day"], "finalize": "10m"})).await;
     let client = world.client();
     // More than the buffers of a connection hold.
@@ -496,7 +499,7 @@ async fn the_trailer_of_an_export_says_whether_anything_has_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_export_tells_of_hides_since_its_revision_was_read() {
+async fn an_export_reports_hides_since_its_revision_was_read() {
     let world = world(json!({"windows": ["day"], "finalize": "10m"})).await;
     let (client, service) = (world.client(), &world.instances[0].engine);
     send(client, DAY, &members(3)).await;
@@ -540,7 +543,7 @@ async fn an_export_tells_of_hides_since_its_revision_was_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_outlives_its_standing_with_the_digest_that_was_made_before() {
+async fn a_result_and_its_digest_outlive_the_standing() {
     let definition = json!({"windows": ["day", "hour"], "finalize": "10m", "retention": {"day": "1d", "hour": "1d"}});
     let world = world(definition).await;
     let client = world.client();
@@ -578,7 +581,7 @@ async fn a_result_outlives_its_standing_with_the_digest_that_was_made_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_who_record_one_result_post_one_message() {
+async fn concurrent_recordings_of_a_result_send_one_message() {
     let world = world(json!({"windows": ["day", "week"], "finalize": "10m", "shards": 4})).await;
     let client = world.client();
     send(client, DAY, &named(&[("ann", 5)])).await;
@@ -608,7 +611,7 @@ async fn many_who_record_one_result_post_one_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_winner_of_a_result_is_forgotten_with_the_member() {
+async fn erasing_a_member_removes_it_as_winner_of_a_result() {
     let world = world(json!({"windows": ["day", "hour"], "finalize": "10m"})).await;
     let client = world.client();
     send(client, DAY, &named(&[("ann", 5), ("bob", 3)])).await;
@@ -627,7 +630,7 @@ async fn the_winner_of_a_result_is_forgotten_with_the_member() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_go_with_their_board() {
+async fn results_are_deleted_with_their_board() {
     for shards in [1, 4] {
         let world = world(json!({"windows": ["day"], "finalize": "10m", "shards": shards})).await;
         let client = world.client();
@@ -645,7 +648,7 @@ async fn results_go_with_their_board() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_digest_is_that_of_the_export_also_after_hides_and_erasures() {
+async fn a_digest_matches_the_export_after_hides_and_erasures() {
     for shards in [1, 4] {
         let definition = json!({"windows": ["day"], "finalize": "10m", "shards": shards});
         let world = world(definition).await;
@@ -681,7 +684,7 @@ async fn a_digest_is_that_of_the_export_also_after_hides_and_erasures() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_digest_is_that_of_the_export_also_after_erasures_before_and_after_a_move() {
+async fn a_digest_matches_the_export_after_erasures_before_and_after_a_move() {
     let definition = json!({"windows": ["day"], "finalize": "10m", "shards": 1});
     let world = world(definition).await;
     let client = world.client();

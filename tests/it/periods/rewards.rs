@@ -123,18 +123,24 @@ async fn revisions(client: &Client, period: &str) -> Vec<String> {
     let listed = client.get(&format!("{period}/revisions")).await.expect(200);
     let revisions = listed["revisions"].as_array().unwrap().iter();
     let line = |revision: &Value| {
-        let changes = revision["rewards"].as_array().unwrap().iter();
-        let changes = changes.map(|change| {
-            let text = |field: &str| change[field].as_str().unwrap_or("null").to_owned();
-            format!("{} {} {}", text("rule"), text("member"), text("change"))
-        });
-        let changes: Vec<String> = changes.collect();
-        let members = revision["members"].as_array().unwrap().iter();
-        let members = members.map(|one| {
-            let text = |field: &str| one[field].as_str().unwrap_or("null");
-            format!("{} {} {}", text("member"), text("action"), one["place"])
-        });
-        let members: Vec<String> = members.collect();
+        let changes: Vec<String> = revision["rewards"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|change| {
+                let text = |field: &str| change[field].as_str().unwrap_or("null").to_owned();
+                format!("{} {} {}", text("rule"), text("member"), text("change"))
+            })
+            .collect();
+        let members: Vec<String> = revision["members"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| {
+                let text = |field: &str| one[field].as_str().unwrap_or("null");
+                format!("{} {} {}", text("member"), text("action"), one["place"])
+            })
+            .collect();
         format!(
             "{} {}: {}→{}: {}",
             revision["revision"],
@@ -154,12 +160,14 @@ async fn posted(world: &World) -> Vec<String> {
     let messages = outbox::store::posted(&engine.store, &id, generation)
         .await
         .unwrap();
-    let kinds = messages.iter().map(|message| {
-        let body: Value = serde_json::from_str(&message.body).unwrap();
-        assert!(!message.body.contains("ann"), "{body}");
-        body["type"].as_str().unwrap().to_owned()
-    });
-    let mut kinds: Vec<String> = kinds.collect();
+    let mut kinds: Vec<String> = messages
+        .iter()
+        .map(|message| {
+            let body: Value = serde_json::from_str(&message.body).unwrap();
+            assert!(!message.body.contains("ann"), "{body}");
+            body["type"].as_str().unwrap().to_owned()
+        })
+        .collect();
     kinds.sort_unstable();
     kinds
 }
@@ -266,14 +274,15 @@ async fn rewards_are_handed_out_with_the_result_and_claimed_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_who_claim_at_once_one_is_first() {
+async fn of_concurrent_claims_one_is_first() {
     let world = closed(3, 2).await;
-    let clients = world
+    let clients: Vec<&Client> = world
         .instances
         .iter()
         .map(|instance| &instance.client)
-        .cycle();
-    let clients: Vec<&Client> = clients.take(24).collect();
+        .cycle()
+        .take(24)
+        .collect();
     let claims = clients.iter().enumerate().map(async |(index, client)| {
         let by = format!("grant-{index}");
         let (status, answer) = claim(client, "crown", "ann", &by).await;
@@ -304,7 +313,7 @@ async fn of_many_who_claim_at_once_one_is_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hide_before_the_result_is_in_it_and_what_follows_revises_it() {
+async fn a_hide_before_the_result_is_part_of_it_and_a_later_one_revises_it() {
     for shards in [1, 3] {
         let world = world(2, shards).await;
         let client = world.client();
@@ -343,7 +352,7 @@ fn sorted_changes(line: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hide_revokes_what_was_claimed_and_its_end_gives_it_back() {
+async fn a_hide_revokes_a_claimed_reward_and_its_end_restores_it() {
     for shards in [1, 3] {
         let world = closed(2, shards).await;
         let client = world.client();
@@ -414,7 +423,7 @@ async fn a_hide_revokes_what_was_claimed_and_its_end_gives_it_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_hides_make_one_revision_which_names_all_and_a_message_each() {
+async fn many_hides_make_one_revision_and_a_message_each() {
     let world = closed(1, 1).await;
     let client = world.client();
     for member in ["ann", "dan", "eve"] {
@@ -468,7 +477,7 @@ async fn is_noted_when_given_back(world: &World) -> bool {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_lets_others_go_on_where_it_was() {
+async fn other_calls_continue_where_a_dropped_one_stopped() {
     let world = closed(1, 1).await;
     let (client, service) = (world.client(), world.engine());
     let (id, choice) = (
@@ -504,7 +513,7 @@ async fn a_call_that_is_dropped_lets_others_go_on_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_reward_is_handed_out_once_wherever_a_closing_and_a_revision_break_off() {
+async fn every_reward_is_handed_out_once_wherever_closing_and_revision_are_interrupted() {
     let world = World::with_instances(2, "2026-11-01T12:00:00Z").await;
     let client = world.client();
     client.define("b", definition(2)).await;
@@ -566,7 +575,7 @@ async fn every_reward_is_handed_out_once_wherever_a_closing_and_a_revision_break
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rewards_claims_and_hides_that_are_not_revised_move_with_the_board() {
+async fn rewards_claims_and_unrevised_hides_move_with_the_board() {
     for (from, to) in [(1, 3), (3, 1), (2, 4)] {
         let world = closed(2, from).await;
         let client = world.client();
@@ -675,7 +684,7 @@ fn orders(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_by_three_instances_amid_hides_are_as_if_one_came_after_another() {
+async fn concurrent_claims_and_hides_on_three_instances_end_as_in_sequence() {
     for shards in [1, 3] {
         let world = World::with_instances(3, "2026-11-01T12:00:00Z").await;
         let client = world.client();
@@ -737,8 +746,10 @@ async fn claims_by_three_instances_amid_hides_are_as_if_one_came_after_another()
                     (false, None) => shown == ["crown 1 ann open"],
                     (false, Some(_)) => shown == ["crown 1 ann claimed"],
                 };
-                let found = possible.iter().find(fits);
-                let found = found.unwrap_or_else(|| panic!("{possible:?}: {listed:?}"));
+                let found = possible
+                    .iter()
+                    .find(fits)
+                    .unwrap_or_else(|| panic!("{possible:?}: {listed:?}"));
                 state = found.clone();
             }
             // On record is who was the first, whatever came then.
@@ -755,7 +766,7 @@ async fn claims_by_three_instances_amid_hides_are_as_if_one_came_after_another()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_who_is_erased_before_a_hide_is_revised_leaves_no_result_behind() {
+async fn a_member_erased_before_its_hide_is_revised_is_in_no_result() {
     for shards in [1, 3] {
         let world = closed(2, shards).await;
         let client = world.client();
@@ -804,7 +815,7 @@ async fn moderate(client: &Client, member: &str, is_over: &AtomicBool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn erasures_come_to_their_end_while_others_are_moderated() {
+async fn erasures_end_while_other_members_are_moderated() {
     for shards in [1, 3] {
         let world = closed(2, shards).await;
         let client = world.client();
@@ -838,8 +849,9 @@ async fn a_hide_revises_periods_in_which_no_member_of_the_shard_has_an_event() {
     definition["initial"] = json!(["day"]);
     client.define("b", definition).await;
     let members: Vec<String> = (0..12).map(|number| format!("m{number}")).collect();
-    let scores = members.iter().zip(100..);
-    let scores: Value = scores
+    let scores: Value = members
+        .iter()
+        .zip(100..)
         .map(|(member, score)| (member.clone(), json!(score)))
         .collect();
     let path = "/v1/boards/b/initial-scores";
@@ -866,7 +878,7 @@ async fn a_hide_revises_periods_in_which_no_member_of_the_shard_has_an_event() {
 
 /// A journal forgets old lines. Before that whoever hides notes them, if no job does.
 #[tokio::test(flavor = "multi_thread")]
-async fn lines_by_which_results_are_revised_are_noted_before_a_journal_forgets_them() {
+async fn journal_lines_that_revise_results_are_noted_before_they_are_pruned() {
     let world = closed(1, 1).await;
     let (client, engine) = (world.client(), &world.engine());
     let board = engine.board(&BoardId::parse("b").unwrap()).await.unwrap();

@@ -87,8 +87,10 @@ async fn end_leases(world: &World) {
 
 /// The sum of all scores.
 pub(super) async fn total(client: &Client) -> i64 {
-    let page = client.get("/v1/boards/b/standings/all?size=1000").await;
-    let page = page.expect(200);
+    let page = client
+        .get("/v1/boards/b/standings/all?size=1000")
+        .await
+        .expect(200);
     let entries = page["entries"].as_array().unwrap().iter();
     entries.map(|entry| entry["score"].as_i64().unwrap()).sum()
 }
@@ -103,7 +105,7 @@ pub(super) async fn assert_clean(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queued_events_are_applied_as_others_are_and_their_queue_leaves_the_index() {
+async fn queued_events_are_applied_like_others_and_their_queue_leaves_the_index() {
     for shards in [1, 4] {
         let world = world(1, json!({ "shards": shards })).await;
         queue_all(world.client(), 0..300).await;
@@ -158,7 +160,7 @@ async fn a_worker_that_dies_anywhere_loses_and_doubles_nothing() {
 }
 
 #[tokio::test]
-async fn a_worker_that_wakes_up_when_another_has_its_queue_applies_nothing_twice() {
+async fn a_worker_that_lost_its_lease_applies_nothing_twice() {
     let world = world(2, json!({"shards": 2})).await;
     let (mut queued, mut waits) = (0, 1);
     loop {
@@ -187,7 +189,7 @@ async fn a_worker_that_wakes_up_when_another_has_its_queue_applies_nothing_twice
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_not_be_read_is_a_dead_letter_and_the_rest_goes_on() {
+async fn an_unreadable_event_is_a_dead_letter_and_the_rest_is_applied() {
     let world = world(1, json!({})).await;
     queue_all(world.client(), 0..5).await;
     let queue = world.redis.keys("st:{b}:*:queue").await.remove(0);
@@ -217,7 +219,7 @@ async fn what_can_not_be_read_is_a_dead_letter_and_the_rest_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_waited_for_more_than_a_day_is_a_dead_letter() {
+async fn an_event_that_waited_for_more_than_a_day_is_a_dead_letter() {
     let world = world(1, json!({})).await;
     queue_all(world.client(), 0..3).await;
     world.set_time("2026-11-22T12:00:00.001Z");
@@ -233,7 +235,7 @@ async fn what_has_waited_for_more_than_a_day_is_a_dead_letter() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lateness_is_judged_by_the_time_of_queuing_and_an_event_without_at_keeps_that_time() {
+async fn an_event_is_late_by_its_time_of_queuing_which_is_also_its_default_at() {
     let world = world(1, json!({"windows": ["hour", "all"], "accept_late": "1h"})).await;
     let client = world.client();
     let late = json!({"id": "late", "member": "ann", "score": 5, "at": "2026-11-21T11:00:00Z"});
@@ -259,7 +261,7 @@ async fn lateness_is_judged_by_the_time_of_queuing_and_an_event_without_at_keeps
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_event_tells_its_problem_for_a_while_and_blocks_no_id() {
+async fn a_refused_event_keeps_its_problem_for_a_while_and_blocks_no_id() {
     let quota = json!({"name": "one", "by": ["voter"], "window": "total", "max": 1});
     let world = world(1, json!({"quotas": [quota]})).await;
     let client = world.client();
@@ -289,7 +291,7 @@ async fn a_refused_event_tells_its_problem_for_a_while_and_blocks_no_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_id_by_both_ways_at_once_counts_once() {
+async fn one_id_sent_directly_and_queued_at_once_counts_once() {
     let world = world(2, json!({"ingest": "sync"})).await;
     let applying = world.instances[1].apply_queues();
     for number in 0..60 {
@@ -311,7 +313,7 @@ async fn one_id_by_both_ways_at_once_counts_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_id_by_both_ways_counts_once_however_long_the_queued_copy_waits() {
+async fn one_id_sent_directly_and_queued_counts_once_however_long_it_waits() {
     let quota = json!({"name": "many", "by": ["voter"], "window": "total", "max": 100});
     for more in [
         json!({"shards": 1}),
@@ -361,7 +363,7 @@ async fn one_id_by_both_ways_counts_once_however_long_the_queued_copy_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_breaks_its_call_off_is_a_dead_letter_and_the_others_count_once() {
+async fn an_event_that_aborts_its_call_is_a_dead_letter_and_the_others_count_once() {
     let world = world(1, json!({})).await;
     let client = world.client();
     let generation = world.generation("b").await;
@@ -417,7 +419,7 @@ async fn events_that_can_not_be_applied_stay_when_there_are_too_many_dead_letter
 
 /// Somebody has damaged the ids of the queue.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_the_ids_of_its_queue_lack_is_a_dead_letter_and_counts_when_it_is_replayed() {
+async fn an_event_missing_from_the_queue_index_is_a_dead_letter_that_can_be_replayed() {
     let world = world(1, json!({})).await;
     let client = world.client();
     queue_all(client, 0..10).await;
@@ -439,7 +441,7 @@ async fn an_event_that_the_ids_of_its_queue_lack_is_a_dead_letter_and_counts_whe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_step_has_read_when_redis_was_full_comes_first_again() {
+async fn events_read_while_redis_was_full_come_first_again() {
     let quota = json!({"name": "one", "by": ["voter"], "window": "total", "max": 1});
     let world = world(1, json!({"quotas": [quota]})).await;
     let client = world.client();
@@ -475,7 +477,7 @@ fn quotas() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn quotas_over_shards_let_no_vote_too_many_through_whoever_dies() {
+async fn quotas_across_shards_are_never_exceeded_when_processes_die() {
     let world = world(
         2,
         json!({"windows": ["all"], "shards": 8, "quotas": quotas()}),
@@ -541,7 +543,7 @@ async fn reserve(world: &World, voter: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_waits_holds_up_its_members_later_ones_and_nobody_else() {
+async fn a_waiting_event_delays_only_later_ones_of_its_member() {
     let quota = json!({"name": "voter", "by": ["voter"], "window": "total", "max": 1});
     let world = world(
         1,
@@ -580,7 +582,7 @@ async fn an_event_that_waits_holds_up_its_members_later_ones_and_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_on_one_board_does_not_stop_another() {
+async fn a_flood_on_one_board_does_not_stop_others() {
     let world = world(1, json!({})).await;
     let client = world.client();
     let other = json!({"windows": ["all"], "ingest": "async"});
@@ -613,7 +615,7 @@ async fn a_flood_on_one_board_does_not_stop_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn floods_of_more_queues_than_are_worked_on_at_once_do_not_stop_another() {
+async fn floods_on_more_queues_than_run_at_once_do_not_stop_others() {
     const FLOODS: usize = 20;
     /// Several times what a step applies.
     const EVENTS_OF_FLOOD: usize = 8_000;
@@ -656,22 +658,22 @@ async fn floods_of_more_queues_than_are_worked_on_at_once_do_not_stop_another() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_is_killed_and_started_again_under_load_loses_and_doubles_nothing() {
+async fn a_redis_restarted_under_load_loses_and_doubles_no_queued_event() {
     let world = world(2, json!({"shards": 4})).await;
-    let applying = world.instances.iter().map(Instance::apply_queues);
-    let applying: Vec<_> = applying.collect();
+    let applying: Vec<_> = world.instances.iter().map(Instance::apply_queues).collect();
     let clients: Vec<Client> = world
         .instances
         .iter()
         .map(|one| one.client.clone())
         .collect();
-    let senders = (0..8).map(|sender| {
-        let client = clients[sender % 2].clone();
-        tokio::spawn(async move {
-            queue_all(&client, sender * 100..(sender + 1) * 100).await;
+    let senders: Vec<_> = (0..8)
+        .map(|sender| {
+            let client = clients[sender % 2].clone();
+            tokio::spawn(async move {
+                queue_all(&client, sender * 100..(sender + 1) * 100).await;
+            })
         })
-    });
-    let senders: Vec<_> = senders.collect();
+        .collect();
     for _ in 0..2 {
         // Wherever the traffic is by then.
         tokio::time::sleep(std::time::Duration::from_millis(60)).await;
@@ -688,7 +690,7 @@ async fn a_redis_that_is_killed_and_started_again_under_load_loses_and_doubles_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_is_missing_in_the_index_is_found() {
+async fn a_queue_missing_from_the_index_is_found() {
     let world = world(1, json!({"shards": 3})).await;
     queue_all(world.client(), 0..20).await;
     world.redis.run(&[b"DEL", b"st:{boards}:queues"]).await;
@@ -704,7 +706,7 @@ async fn a_queue_that_is_missing_in_the_index_is_found() {
 
 /// As on a cluster where the server of a shard goes back behind the step that took its empty queue out of the index.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_queue_that_takes_itself_for_an_indexed_one_is_put_there_again() {
+async fn an_empty_queue_wrongly_marked_as_indexed_is_indexed_again() {
     let world = world(1, json!({"shards": 3})).await;
     queue_all(world.client(), 0..20).await;
     drain(&world, &world.instances[0]).await;
@@ -724,7 +726,7 @@ async fn an_empty_queue_that_takes_itself_for_an_indexed_one_is_put_there_again(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_queue_of_a_deleted_board_goes_with_it() {
+async fn deleting_a_board_deletes_its_queue() {
     let world = world(1, json!({})).await;
     queue_all(world.client(), 0..10).await;
     world.client().delete("/v1/boards/b").await.expect(204);

@@ -34,7 +34,7 @@ async fn free_move(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_that_are_queued_before_a_move_are_applied_before_it_flips() {
+async fn events_queued_before_a_move_are_applied_before_it_switches() {
     for (from, to) in [(1, 3), (3, 1), (2, 4)] {
         let world = world(2, json!({ "shards": from })).await;
         queue_all(world.client(), 0..100).await;
@@ -108,7 +108,7 @@ async fn dead_letters_move_with_their_board() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_that_come_amid_a_move_are_counted_once_whoever_dies() {
+async fn events_during_a_move_count_once_when_processes_die() {
     let world = world(2, json!({"shards": 2})).await;
     let mut sent = 0;
     for (waits, shards) in [(30, 3), (300, 4), (700, 2), (1_500, 5)] {
@@ -152,7 +152,7 @@ async fn last_hour(client: &Client) -> (Value, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_queued_before_a_closing_counts_and_what_comes_later_is_refused_at_once() {
+async fn events_queued_before_a_closing_count_and_later_ones_are_refused_at_once() {
     for shards in [1, 3] {
         let more = json!({"windows": ["hour"], "finalize": "10m", "shards": shards});
         let world = world_at(1, "2026-11-21T11:59:00Z", more).await;
@@ -194,7 +194,7 @@ async fn what_was_queued_before_a_closing_counts_and_what_comes_later_is_refused
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_queued_behind_the_mark_holds_no_closing_up() {
+async fn events_queued_after_the_mark_do_not_delay_the_closing() {
     let more = json!({"windows": ["hour"], "finalize": "10m"});
     let world = world_at(1, "2026-11-21T11:59:00Z", more).await;
     let client = world.client();
@@ -231,7 +231,7 @@ async fn hour(client: &Client, key: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closing_that_may_not_wait_for_longer_goes_on_without_the_rest_and_counts_it() {
+async fn a_closing_past_max_delay_cuts_off_the_rest_and_counts_it() {
     for shards in [1, 3] {
         let more = json!({"windows": ["hour", "day"], "finalize": "10m", "max_delay": "1m", "shards": shards});
         let world = world_at(2, "2026-11-21T11:59:00Z", more).await;
@@ -326,7 +326,7 @@ async fn a_closing_that_may_not_wait_for_longer_goes_on_without_the_rest_and_cou
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_event_counts_or_is_cut_off_whoever_closes_while_it_is_applied() {
+async fn an_event_applied_during_a_closing_counts_or_is_cut_off() {
     for (round, shards) in [(0, 1), (1, 3), (2, 2), (3, 1)] {
         let more =
             json!({"windows": ["hour"], "finalize": "0s", "max_delay": "1s", "shards": shards});
@@ -368,7 +368,7 @@ async fn each_event_counts_or_is_cut_off_whoever_closes_while_it_is_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_erasure_takes_out_what_was_queued_before_it_and_nothing_else() {
+async fn an_erasure_removes_earlier_queued_events_only() {
     for shards in [1, 3] {
         let world = world(1, json!({ "shards": shards })).await;
         let client = world.client();
@@ -398,7 +398,7 @@ async fn an_erasure_takes_out_what_was_queued_before_it_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn from_the_erasure_on_nobody_sees_what_waited_before_it() {
+async fn events_queued_before_an_erasure_are_not_shown_after_it() {
     for shards in [1, 3] {
         let world = world(1, json!({ "shards": shards })).await;
         let client = world.client();
@@ -436,7 +436,7 @@ async fn from_the_erasure_on_nobody_sees_what_waited_before_it() {
 /// Removing what an erased member has left may have to wait for a closing, and that for queued events: of the same worker, or of
 /// another one.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_waits_for_the_erasure_of_its_member_that_waits_for_a_closing() {
+async fn an_event_waits_for_its_members_erasure_which_waits_for_a_closing() {
     for waits_elsewhere in [false, true] {
         let more = json!({"windows": ["hour"], "finalize": "10m", "shards": 2});
         let world = world_at(1, "2026-11-21T11:59:00Z", more).await;
@@ -493,7 +493,7 @@ async fn an_event_waits_for_the_erasure_of_its_member_that_waits_for_a_closing()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_erasure_takes_out_dead_letters_wherever_it_is_broken_off() {
+async fn an_erasure_interrupted_anywhere_removes_dead_letters() {
     for waits in [3, 6, 10, 20, 40, 80] {
         let world = world(2, json!({})).await;
         let client = world.client();
@@ -526,7 +526,7 @@ async fn an_erasure_takes_out_dead_letters_wherever_it_is_broken_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_that_is_deleted_with_its_queue_leaves_nothing_to_the_next_of_its_name() {
+async fn a_board_gets_no_queued_events_of_its_deleted_namesake() {
     for shards in [1, 3] {
         let world = world(2, json!({ "shards": shards })).await;
         let client = world.client();
@@ -566,7 +566,7 @@ async fn a_board_that_is_deleted_with_its_queue_leaves_nothing_to_the_next_of_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn quotas_are_kept_for_events_that_wait() {
+async fn quotas_apply_to_queued_events() {
     for window in ["1m", "hour"] {
         let quotas = json!([{"name": "q", "by": ["voter"], "window": window, "max": 1}]);
         let more = json!({"quotas": quotas, "accept_late": "1m"});
@@ -592,8 +592,10 @@ async fn quotas_are_kept_for_events_that_wait() {
         world.set_time("2026-11-22T11:00:00Z");
         client.post(EVENTS, vote("3")).await.expect(200);
         drain(&world, &world.instances[0]).await;
-        let told = client.get("/v1/boards/b/events?id=1&member=ann").await;
-        let told = told.expect(200);
+        let told = client
+            .get("/v1/boards/b/events?id=1&member=ann")
+            .await
+            .expect(200);
         assert_eq!(told["events"][0]["status"], "rejected", "{window}: {told}");
         assert_eq!(total(client).await, 2);
     }
@@ -610,8 +612,10 @@ async fn scores(client: &Client, standing: &str) -> Value {
 
 /// What an event counted for.
 async fn windows_of(client: &Client, id: &str) -> Vec<Value> {
-    let told = client.get(&format!("{EVENTS}?id={id}&member=ann")).await;
-    let told = told.expect(200);
+    let told = client
+        .get(&format!("{EVENTS}?id={id}&member=ann"))
+        .await
+        .expect(200);
     assert_eq!(told["events"][0]["outcome"], "applied", "{told}");
     let standings = told["events"][0]["standings"].as_array().unwrap().iter();
     standings
@@ -620,7 +624,7 @@ async fn windows_of(client: &Client, id: &str) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_windows_count_that_a_board_has_when_an_event_is_applied() {
+async fn a_queued_event_counts_in_the_windows_at_its_application() {
     for shards in [1, 3] {
         let world = world(1, json!({"windows": ["day", "hour"], "shards": shards})).await;
         let client = world.client();
@@ -659,7 +663,7 @@ async fn the_windows_count_that_a_board_has_when_an_event_is_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standing_whose_retention_has_passed_gets_nothing_of_what_waited() {
+async fn a_queued_event_does_not_recreate_an_expired_standing() {
     for shards in [1, 3] {
         let retention = json!({"hour": "1h"});
         let more = json!({"windows": ["hour", "day"], "retention": retention, "shards": shards});
@@ -700,7 +704,7 @@ async fn a_standing_whose_retention_has_passed_gets_nothing_of_what_waited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_check_finds_and_mends_what_contradicts_a_queue() {
+async fn the_check_repairs_contradictions_of_a_queue() {
     let world = world(1, json!({"shards": 2})).await;
     queue_all(world.client(), 0..20).await;
     let id = BoardId::parse("b").unwrap();
@@ -720,8 +724,10 @@ async fn the_check_finds_and_mends_what_contradicts_a_queue() {
         ("not_indexed", ["DEL", "st:{boards}:queues", "", ""]),
     ];
     for (kind, damage) in damages {
-        let words = damage.map(str::as_bytes);
-        let words = words.iter().filter(|word| !word.is_empty()).copied();
+        let words = damage
+            .into_iter()
+            .map(str::as_bytes)
+            .filter(|word| !word.is_empty());
         world.redis.run(&words.collect::<Vec<_>>()).await;
         let found = check(check::Repair::None).await;
         assert!(!found.findings.is_empty(), "{kind}");

@@ -146,7 +146,7 @@ async fn delete(client: &Client, id: &str) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn letters_of_all_shards_are_listed_in_parts_the_oldest_first() {
+async fn letters_of_all_shards_are_listed_in_pages_oldest_first() {
     for shards in [1, 3] {
         let world = world(1, json!({ "shards": shards })).await;
         let client = world.client();
@@ -194,7 +194,7 @@ async fn letters_of_all_shards_are_listed_in_parts_the_oldest_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replayed_event_counts_once_as_it_was_however_often_it_is_replayed() {
+async fn an_event_replayed_many_times_counts_once_and_unchanged() {
     for shards in [1, 3] {
         let world = world(2, json!({ "shards": shards })).await;
         let client = world.client();
@@ -248,7 +248,7 @@ async fn a_replayed_event_counts_once_as_it_was_however_often_it_is_replayed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_waits_again_already_is_not_queued_twice() {
+async fn a_replayed_event_that_already_waits_is_not_queued_twice() {
     let world = world(1, json!({})).await;
     let client = world.client();
     bury(&world, 1, 0..1).await;
@@ -265,7 +265,7 @@ async fn an_event_that_waits_again_already_is_not_queued_twice() {
 }
 
 #[tokio::test]
-async fn a_replay_counts_once_wherever_it_and_the_worker_are_broken_off() {
+async fn a_replay_counts_once_wherever_it_or_the_worker_is_interrupted() {
     let world = world(2, json!({"shards": 2})).await;
     let client = world.client();
     let board = BoardId::parse("b").unwrap();
@@ -300,7 +300,7 @@ async fn a_replay_counts_once_wherever_it_and_the_worker_are_broken_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_erasure_has_put_an_end_to_never_comes_back() {
+async fn erased_events_never_come_back_by_replay() {
     for waits in [2, 4, 6, 10, 20, 40, 80] {
         let world = world(2, json!({})).await;
         let client = world.client();
@@ -356,7 +356,7 @@ async fn what_an_erasure_has_put_an_end_to_never_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn from_the_erasure_on_nobody_sees_or_replays_what_it_is_about_to_remove() {
+async fn letters_of_an_erased_member_are_not_shown_or_replayed() {
     for shards in [1, 3] {
         let world = world(1, json!({ "shards": shards })).await;
         let client = world.client();
@@ -417,7 +417,7 @@ async fn became(client: &Client, query: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_event_is_told_under_its_id_for_as_long_as_its_letter_is_there() {
+async fn a_dead_event_is_found_by_its_id_while_its_letter_exists() {
     for shards in [1, 3] {
         let world = world(1, json!({ "shards": shards })).await;
         let client = world.client();
@@ -458,7 +458,7 @@ async fn a_dead_event_is_told_under_its_id_for_as_long_as_its_letter_is_there() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_event_that_can_not_be_read_is_told_under_its_id() {
+async fn an_unreadable_dead_event_is_found_by_its_id() {
     let world = world(1, json!({})).await;
     let odd = Letter::unreadable("odd", b"\x93\x01");
     add(&world, "*", &odd.fields()).await;
@@ -522,7 +522,7 @@ async fn a_letter_stays_while_its_queue_is_full() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_waited_for_too_long_is_not_replayed_and_can_be_deleted() {
+async fn a_letter_that_waited_too_long_can_be_deleted_but_not_replayed() {
     let world = world(1, json!({})).await;
     let client = world.client();
     bury(&world, 1, 0..3).await;
@@ -560,7 +560,7 @@ async fn what_has_waited_for_too_long_is_not_replayed_and_can_be_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_not_be_read_is_told_and_may_be_replayed() {
+async fn an_unreadable_letter_is_listed_and_can_be_replayed() {
     let world = world(1, json!({})).await;
     let client = world.client();
     let now = "2026-11-21T12:00:00Z";
@@ -615,7 +615,7 @@ async fn what_can_not_be_read_is_told_and_may_be_replayed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_older_than_seven_days_is_not_there() {
+async fn letters_older_than_seven_days_are_gone() {
     let world = world(1, json!({})).await;
     let client = world.client();
     let now_ms = world.clock.redis_now().ms();
@@ -635,7 +635,7 @@ async fn what_is_older_than_seven_days_is_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn letters_have_other_ids_when_their_board_has_moved_and_none_is_replayed_meanwhile() {
+async fn letters_get_new_ids_in_a_move_and_are_not_replayed_during_it() {
     for (from, to) in [(1, 3), (3, 1), (2, 4)] {
         let world = world(2, json!({ "shards": from })).await;
         let client = world.client();
@@ -688,7 +688,7 @@ async fn letters_have_other_ids_when_their_board_has_moved_and_none_is_replayed_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_letter_whose_id_another_event_took_before_a_move_stays_there() {
+async fn a_letter_whose_id_is_taken_stays_after_a_move() {
     let world = world(1, json!({})).await;
     let client = world.client();
     let of = |id: &str, score: u64| json!({"id": id, "member": "ann", "score": score});
@@ -714,7 +714,7 @@ async fn a_letter_whose_id_another_event_took_before_a_move_stays_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_letter_that_lies_in_another_shard_than_its_member_stays_there() {
+async fn a_letter_stored_outside_its_members_shard_stays_there() {
     let world = world(1, json!({"shards": 2})).await;
     let client = world.client();
     bury(&world, 2, 0..7).await;
@@ -738,7 +738,7 @@ async fn a_letter_that_lies_in_another_shard_than_its_member_stays_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_board_leaves_no_letters_to_the_next_of_its_name() {
+async fn a_board_gets_no_letters_of_its_deleted_namesake() {
     for shards in [1, 3] {
         let world = world(2, json!({ "shards": shards })).await;
         let client = world.client();
@@ -770,7 +770,7 @@ async fn a_deleted_board_leaves_no_letters_to_the_next_of_its_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_of_a_period_that_is_final_is_refused_when_it_is_applied() {
+async fn a_queued_event_of_a_final_period_is_refused_at_its_application() {
     let more = json!({"windows": ["hour", "all"], "finalize": "10m"});
     let world = world_at(1, "2026-11-21T11:59:00Z", more).await;
     let client = world.client();
@@ -792,7 +792,7 @@ async fn an_event_of_a_period_that_is_final_is_refused_when_it_is_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_audit_log_tells_who_has_replayed_and_deleted_and_nothing_of_persons() {
+async fn the_audit_log_says_who_replayed_and_deleted_without_naming_members() {
     let keys = "admin:an-admin";
     let world = World::with_keys(1, "2026-11-21T12:00:00Z", keys).await;
     let client = world.client().with_key("an-admin");

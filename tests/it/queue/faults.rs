@@ -66,7 +66,7 @@ async fn entries(redis: &RedisServer) -> BTreeMap<String, usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_was_answered_is_lost_or_put_twice_while_redis_is_killed() {
+async fn no_acknowledged_event_is_lost_or_queued_twice_when_redis_is_killed() {
     // What it has acknowledged is in its file. (With `appendfsync everysec` it postpones that while a busy disk syncs, and may
     // lose a second.)
     let redis = RedisServer::start().await;
@@ -118,7 +118,7 @@ async fn nothing_that_was_answered_is_lost_or_put_twice_while_redis_is_killed() 
 
 /// Each batch is sent until it is acknowledged, while the primary dies with events in its queues.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_dies_with_queued_events_loses_and_doubles_nothing() {
+async fn a_primary_dying_with_queued_events_loses_and_doubles_nothing() {
     let servers = WatchedServers::start().await;
     let wait_for_replica = |store: Store| store.with_min_replicas(1);
     let instances = Instance::start_two(&servers.url(), &clock_at(NOW), wait_for_replica).await;

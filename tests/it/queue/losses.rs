@@ -76,7 +76,7 @@ async fn expect_total(world: &World, events: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_is_lost_with_its_answer_is_not_found_and_counts_once_if_it_is_sent_again() {
+async fn a_lost_event_is_not_found_and_counts_once_if_sent_again() {
     for shards in [1, 3] {
         for waiting in [1, 20] {
             let world = world(1, json!({ "shards": shards })).await;
@@ -98,7 +98,7 @@ async fn an_event_that_is_lost_with_its_answer_is_not_found_and_counts_once_if_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_whose_application_is_lost_waits_again_and_counts_once() {
+async fn an_event_whose_application_was_lost_waits_again_and_counts_once() {
     for is_amid in [false, true] {
         let world = world(1, json!({"shards": 2})).await;
         let sent = i64::try_from(MANY).unwrap();
@@ -155,7 +155,7 @@ async fn without_index(world: &World) -> Vec<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_left_the_index_behind_the_loss_is_worked_on_all_the_same() {
+async fn a_queue_that_left_the_index_is_processed_after_redis_goes_back() {
     for is_used_again in [false, true] {
         let world = world(1, json!({"shards": 4})).await;
         queue(&world, 0..20).await;
@@ -177,7 +177,7 @@ async fn a_queue_that_left_the_index_behind_the_loss_is_worked_on_all_the_same()
 
 /// It may be in the index before anything waits in it, and its listing may be lost with what waits.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_came_into_the_index_behind_the_loss_comes_there_again() {
+async fn a_queue_that_joined_the_index_is_indexed_again_after_redis_goes_back() {
     let world = world(1, json!({"shards": 4})).await;
     let copies = copy(&world);
     queue(&world, 0..20).await;

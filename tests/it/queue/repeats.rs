@@ -32,7 +32,7 @@ async fn prefer_to_queue(client: &Client, event: &Value) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_applied_before_a_move_is_known_when_it_is_to_be_queued_again() {
+async fn an_event_applied_before_a_move_is_a_duplicate_when_queued_again() {
     for (from, to) in [(1, 3), (3, 2)] {
         let world = world(1, json!({ "shards": from })).await;
         let client = world.client();
@@ -47,8 +47,10 @@ async fn what_was_applied_before_a_move_is_known_when_it_is_to_be_queued_again()
         for event in &mut events {
             event["board"] = json!("b");
         }
-        let batch = client.post("/v1/events", json!({"events": events})).await;
-        let batch = batch.expect(200);
+        let batch = client
+            .post("/v1/events", json!({"events": events}))
+            .await
+            .expect(200);
         let results = batch["results"].as_array().unwrap().iter();
         let statuses: Vec<&str> = results
             .map(|result| result["status"].as_str().unwrap())
@@ -68,7 +70,7 @@ async fn what_was_applied_before_a_move_is_known_when_it_is_to_be_queued_again()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_waits_counts_as_it_was_queued_when_it_comes_again_without_queue() {
+async fn a_direct_retry_of_a_waiting_event_counts_as_it_was_queued() {
     let quota = json!({"name": "few", "by": ["voter"], "window": "day", "max": 3});
     for more in [
         json!({"shards": 1}),
@@ -122,7 +124,7 @@ async fn an_event_that_waits_counts_as_it_was_queued_when_it_comes_again_without
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_is_remembered_for_as_long_as_another_content_may_wait_under_it() {
+async fn an_id_is_remembered_while_another_content_may_wait_under_it() {
     let world = world(1, json!({})).await;
     let client = world.client();
     let other = |id: &str| json!({"id": id, "member": "ann", "score": 100});

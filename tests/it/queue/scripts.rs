@@ -40,8 +40,10 @@ fn known(event: &Event) -> Reply {
 
 /// A reply of put.lua: it does not tell of the events that it has put.
 fn taken(outcomes: &[Reply]) -> Reply {
-    let told = (1..).zip(outcomes).filter(|(_, outcome)| **outcome != PUT);
-    let told = told.flat_map(|(place, outcome)| [Reply::Integer(place), outcome.clone()]);
+    let told = (1..)
+        .zip(outcomes)
+        .filter(|(_, outcome)| **outcome != PUT)
+        .flat_map(|(place, outcome)| [Reply::Integer(place), outcome.clone()]);
     done(&told.collect::<Vec<_>>())
 }
 
@@ -171,7 +173,7 @@ impl Bench {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_is_put_once_and_the_queue_keeps_account() {
+async fn an_event_is_queued_once_and_the_counters_follow() {
     let bench = Bench::start().await;
     let [first, other, second] = [("x1", 77, 1000), ("x1", 78, 1000), ("x2", 5, 2000)];
     assert_eq!(bench.put(&[first]).await, taken(&[PUT]));
@@ -202,7 +204,7 @@ async fn an_event_is_put_once_and_the_queue_keeps_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_not_be_put_changes_nothing() {
+async fn an_event_that_can_not_be_queued_changes_nothing() {
     let bench = Bench::start().await;
     let event = ("x1", 77, 1000);
     let stale = bench.put_with(&[event], json!({"version": "1-2"})).await;
@@ -249,7 +251,7 @@ impl Bench {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_letter_is_replayed_as_an_event_is_put() {
+async fn a_replayed_letter_is_queued_like_an_event() {
     let bench = Bench::start().await;
     let event = ("x1", 77, 1000);
     let letter = bench.bury(&event).await;
@@ -330,7 +332,7 @@ async fn letters_are_read_and_discarded_under_the_version_of_their_shard() {
 
 /// An event that nobody can read keeps no event with its id out, and no call fails by it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_entry_is_equal_to_none() {
+async fn a_damaged_entry_equals_no_other() {
     let bench = Bench::start().await;
     for damaged in ["", "\u{1}", "x"] {
         let add = ["XADD", QUEUE, "*", "id", "x1", "event", damaged];
@@ -451,7 +453,7 @@ fn orders(steps: &[(Actor, usize)]) -> Vec<Vec<Actor>> {
 /// Whatever the order in which those who put and those who clear take their steps, the index names a queue that has events, at
 /// every moment; and it names none for ever that has none.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_index_names_every_queue_with_events_in_every_order_of_steps() {
+async fn the_index_has_every_queue_with_events_in_every_order_of_steps() {
     use Actor::{Clearer, Drainer, Putter};
     let bench = Bench::start().await;
     let casts: &[&[(Actor, usize)]] = &[
@@ -519,7 +521,7 @@ impl Bench {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closing_waits_for_the_queue_for_as_long_as_it_may_and_begins_once() {
+async fn a_closing_waits_for_the_queue_up_to_its_limit_and_begins_once() {
     let bench = Bench::start().await;
     bench.put(&[("x1", 77, 1000)]).await;
     assert_eq!(bench.close("2000", "", "").await, "QUEUE");
@@ -542,7 +544,7 @@ async fn a_closing_waits_for_the_queue_for_as_long_as_it_may_and_begins_once() {
 
 /// An event is counted where it is cut off, once, in the step in which it leaves the queue.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_event_is_counted_in_those_of_its_periods_that_are_final() {
+async fn a_refused_event_is_counted_in_its_final_periods() {
     let bench = Bench::start().await;
     bench.put(&[("x1", 77, 1000), ("x2", 77, 1000)]).await;
     let entries = bench.words(&["XRANGE", QUEUE, "-", "+"]).await;
@@ -598,14 +600,19 @@ async fn a_full_shard_loses_its_oldest_letter_and_no_more() {
         .end(&json!([3, bench.first().await, "unreadable", "why", 0]))
         .await;
     assert_eq!(ended, Reply::texts(&["OK", "OK"]));
-    let left = bench.words(&["XRANGE", LETTERS, "-", "+"]).await;
-    let left: Vec<String> = left.list().iter().map(|one| one.list()[0].text()).collect();
+    let left: Vec<String> = bench
+        .words(&["XRANGE", LETTERS, "-", "+"])
+        .await
+        .list()
+        .iter()
+        .map(|one| one.list()[0].text())
+        .collect();
     assert_eq!((left.len(), &left[..2]), (3, &letters[1..]));
 }
 
 /// Letters that are kept no longer fill no shard, though nothing has taken them out yet.
 #[tokio::test(flavor = "multi_thread")]
-async fn letters_that_are_too_old_take_no_room_from_others() {
+async fn expired_letters_take_no_room_from_others() {
     let bench = Bench::start().await;
     for place in ["1-1", "1-2", "1-3"] {
         let words = ["XADD", LETTERS, place, "reason", "failed"];
@@ -630,7 +637,7 @@ async fn letters_that_are_too_old_take_no_room_from_others() {
 
 /// An event may have been taken before it is queued. It is known until its turn comes.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_remembered_of_an_event_that_is_queued_again_outlives_its_wait() {
+async fn the_record_of_a_requeued_event_outlives_its_wait() {
     let bench = Bench::start().await;
     let [queued, other, long] = ["x1", "x2", "x3"].map(|id| format!("st:{{b}}:1:e:{id}"));
     for (record, ms) in [(&queued, "60000"), (&other, "60000"), (&long, "900000000")] {
@@ -649,7 +656,7 @@ async fn what_is_remembered_of_an_event_that_is_queued_again_outlives_its_wait()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_an_empty_queue_of_a_board_that_is_there_is_cleared() {
+async fn only_an_empty_queue_of_an_existing_board_is_cleared() {
     let bench = Bench::start().await;
     assert_eq!(bench.list("0").await, Reply::texts(&["OK", "1"]));
     assert_eq!(bench.list("0").await, Reply::texts(&["OK", "0"]));

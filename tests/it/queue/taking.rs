@@ -83,7 +83,7 @@ async fn an_event_is_answered_once_it_is_queued() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_event_lacks_is_set_and_told() {
+async fn defaults_of_an_event_are_set_and_returned() {
     let world = start().await;
     let client = world.client();
     let (mut ids, path) = (Vec::new(), "/v1/boards/b/events");
@@ -110,7 +110,7 @@ async fn what_an_event_lacks_is_set_and_told() {
 
 /// Another content under a queued id may be the one that counts: the first may be refused.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_that_waits_blocks_no_other_content() {
+async fn a_waiting_id_does_not_block_other_content() {
     let world = start().await;
     let client = world.client();
     for score in [5, 6, 5] {
@@ -122,7 +122,7 @@ async fn an_id_that_waits_blocks_no_other_content() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_may_prefer_to_be_answered_before() {
+async fn a_request_can_ask_to_be_queued_with_a_prefer_header() {
     let world = start().await;
     let (client, path) = (world.client(), "/v1/boards/s/events");
     let event = |id: &str| json!({"id": id, "member": "ann", "score": 5});
@@ -149,7 +149,7 @@ async fn a_request_may_prefer_to_be_answered_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_event_of_a_batch_is_queued_taken_or_refused_by_itself() {
+async fn each_event_of_a_batch_is_queued_applied_or_refused_separately() {
     let world = start().await;
     let client = world.client();
     let batch = json!({"events": [
@@ -190,7 +190,7 @@ async fn each_event_of_a_batch_is_queued_taken_or_refused_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_be_judged_without_the_data_is_judged_at_once() {
+async fn invalid_events_are_refused_before_they_are_queued() {
     let world = World::start(NOW).await;
     let client = world.client();
     let board = json!({"windows": ["day"], "ingest": "async", "score_max": 10, "closes_at": "2026-11-22T00:00:00Z",
@@ -260,7 +260,7 @@ async fn a_league_applies_events_before_it_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_that_were_applied_at_once_are_found_too() {
+async fn events_applied_without_the_queue_are_found_by_id() {
     let world = start().await;
     let client = world.client();
     let path = "/v1/boards/s/events";
@@ -321,7 +321,7 @@ async fn events_that_were_applied_at_once_are_found_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_score_is_told_that_may_be_from_before_an_erasure() {
+async fn no_score_from_before_an_erasure_is_shown() {
     let world = start().await;
     let client = world.client();
     let send = async |id: &str, member: &str| {
@@ -413,7 +413,7 @@ async fn a_board_with_queued_events_is_in_use() {
 
 /// What became of an event is told also by an instance that has an old definition.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_with_an_old_definition_finds_events() {
+async fn an_instance_with_an_old_definition_finds_queued_events() {
     let world = World::with_instances(2, NOW).await;
     let [first, second] = [0, 1].map(|index| world.instances[index].client.once());
     first.define("b", json!({"windows": ["day"]})).await;
@@ -434,7 +434,7 @@ async fn an_instance_with_an_old_definition_finds_events() {
 
 /// An instance that has an old definition reads it anew, and boards that have moved are followed.
 #[tokio::test(flavor = "multi_thread")]
-async fn events_go_where_their_board_is_by_now() {
+async fn queued_events_follow_a_board_that_moved() {
     let world = World::with_instances(2, NOW).await;
     let [first, second] = [0, 1].map(|index| world.instances[index].client.clone());
     let board = json!({"windows": ["day"], "ingest": "async"});
@@ -479,7 +479,7 @@ async fn events_go_where_their_board_is_by_now() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_queue_takes_nothing_more_loses_nothing_and_takes_events_again_once_it_is_drained() {
+async fn a_full_queue_loses_nothing_and_takes_events_again_once_drained() {
     let redis = RedisServer::start().await;
     let bounds = QueueBounds {
         queue_bytes: 2_000,
@@ -562,7 +562,7 @@ async fn a_full_queue_takes_nothing_more_loses_nothing_and_takes_events_again_on
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_queues_together_take_no_more_than_they_may() {
+async fn all_queues_together_are_bounded_in_events() {
     let redis = RedisServer::start().await;
     let bounds = QueueBounds {
         queue_bytes: 1 << 20,
@@ -607,7 +607,7 @@ async fn look(instance: &Instance) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_queues_together_take_no_more_than_a_quarter_of_the_memory() {
+async fn all_queues_together_use_at_most_a_quarter_of_the_memory() {
     const MEMORY_BYTES: u64 = 12 << 20;
     let maxmemory = MEMORY_BYTES.to_string();
     let redis = RedisServer::start_with(&["--port", "0", "--maxmemory", &maxmemory]).await;
@@ -630,8 +630,12 @@ async fn all_queues_together_take_no_more_than_a_quarter_of_the_memory() {
         };
         let events: Vec<Value> = (0..1_000).map(event).collect();
         let body = json!({"events": events});
-        let answer = instance.client.once().post("/v1/events", body).await;
-        let answer = answer.expect(200);
+        let answer = instance
+            .client
+            .once()
+            .post("/v1/events", body)
+            .await
+            .expect(200);
         let results = answer["results"].as_array().unwrap();
         let is_queued = |result: &&Value| result["status"] == "queued";
         for result in results.iter().filter(|result| !is_queued(result)) {
@@ -693,7 +697,7 @@ async fn all_queues_together_take_no_more_than_a_quarter_of_the_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_queue_takes_no_room_from_other_boards_and_hides_none() {
+async fn a_damaged_queue_affects_no_other_board() {
     let redis = RedisServer::start().await;
     let bounds = QueueBounds {
         queue_bytes: 1 << 20,
@@ -743,7 +747,7 @@ async fn a_damaged_queue_takes_no_room_from_other_boards_and_hides_none() {
 
 /// A newer release may have queued it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiting_event_that_can_not_be_read_fails_its_own_retry_only() {
+async fn an_unreadable_waiting_event_fails_only_its_own_retry() {
     let world = start().await;
     let client = world.client();
     let event = |id: &str| json!({"board": "b", "id": id, "member": "ann", "score": 5});

@@ -53,8 +53,9 @@ impl Site {
     async fn queue(&mut self, count: usize) {
         let (first, client) = (self.queued, self.world.client());
         self.queued += count;
-        let parts = (first..self.queued).step_by(500);
-        let parts = parts.map(|part| queue(client, part..(part + 500).min(self.queued)));
+        let parts = (first..self.queued)
+            .step_by(500)
+            .map(|part| queue(client, part..(part + 500).min(self.queued)));
         join_all(parts).await;
     }
 
@@ -119,7 +120,7 @@ impl Site {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_workers_have_in_hand_that_are_killed_is_applied_once_by_the_next() {
+async fn events_held_by_a_killed_worker_are_applied_once_by_the_next() {
     let mut site = Site::start().await;
     let mut worker = site.worker().await;
     for _ in 0..KILLS {
@@ -132,7 +133,7 @@ async fn what_workers_have_in_hand_that_are_killed_is_applied_once_by_the_next()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_held_up_and_woken_applies_nothing_that_another_has_applied() {
+async fn a_delayed_worker_does_not_repeat_the_work_of_another() {
     let mut site = Site::start().await;
     let [slow, other] = [site.worker().await, site.worker().await];
     for round in 0..=STOPS {
@@ -179,7 +180,7 @@ async fn metric(program: &Program, name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_tell_how_much_waits_and_for_how_long_it_has_waited() {
+async fn metrics_show_how_many_events_wait_and_for_how_long() {
     let redis = RedisServer::start().await;
     let mut command = program::command(&["--redis-url", &redis.url(), "--listen", "127.0.0.1:0"]);
     let service = Program::run_until_ready(command.args(["--apply-queues", "false"])).await;
@@ -220,8 +221,10 @@ async fn metrics_tell_how_much_waits_and_for_how_long_it_has_waited() {
         metric(&worker, &format!("{lag}_count")).await == "31"
     })
     .await;
-    let sum = metric(&worker, &format!("{lag}_sum")).await;
-    let sum: f64 = sum.parse().unwrap();
+    let sum: f64 = metric(&worker, &format!("{lag}_sum"))
+        .await
+        .parse()
+        .unwrap();
     // Each event has waited since it was put, by clocks that agree within some milliseconds.
     let [shortest, longest] = [waited, begun.elapsed()].map(|time| 31.0 * time.as_secs_f64());
     assert!(sum > shortest - 31.0 * 0.05, "{sum} {shortest}");

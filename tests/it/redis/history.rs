@@ -182,7 +182,7 @@ async fn a_revision_is_not_used_again_after_redis_has_gone_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn that_a_board_of_several_shards_has_events_is_noted_again() {
+async fn the_note_that_a_sharded_board_has_events_is_restored() {
     let mut pair = Pair::start().await;
     let definition = |decimals| json!({"windows": ["all"], "shards": 3, "decimals": decimals});
     pair.one.client.define("b", definition(0)).await;
@@ -204,7 +204,7 @@ async fn that_a_board_of_several_shards_has_events_is_noted_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_loads_its_own_data_again_changes_nothing() {
+async fn a_redis_that_reloads_its_own_data_changes_nothing() {
     let pair = Pair::start().await;
     let (one, other) = (&pair.one.client, &pair.other.client);
     one.define("b", json!({"windows": ["all", "last-2-days"]}))
@@ -222,7 +222,7 @@ async fn a_server_that_loads_its_own_data_again_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn boards_are_listed_again_if_the_server_of_the_list_alone_has_gone_back() {
+async fn boards_are_listed_again_if_only_the_server_of_the_list_has_gone_back() {
     let world = World::with_instances(2, NOW).await;
     let [one, other] = &world.instances[..] else {
         panic!("two instances")
@@ -259,7 +259,7 @@ async fn boards_are_listed_again_if_the_server_of_the_list_alone_has_gone_back()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shards_that_know_of_a_later_definition_than_is_stored_are_overtaken() {
+async fn a_new_definition_overtakes_shards_that_know_a_later_one_than_is_stored() {
     let world = World::with_instances(2, NOW).await;
     let [one, other] = &world.instances[..] else {
         panic!("two instances")

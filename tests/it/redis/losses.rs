@@ -88,7 +88,7 @@ async fn until_ready(client: &Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_told_of_a_lost_second_is_never_taken_for_what_came_later() {
+async fn revisions_of_a_lost_second_are_never_given_again() {
     let redis = RedisServer::start().await;
     let instance = Instance::start(&redis.url(), clock_at(NOW), "").await;
     let client = &instance.client;
@@ -125,7 +125,7 @@ async fn what_was_told_of_a_lost_second_is_never_taken_for_what_came_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nor_is_what_a_primary_has_told_that_is_gone() {
+async fn revisions_given_by_a_lost_primary_are_never_given_again() {
     let Replicated {
         instance,
         primary,
@@ -168,7 +168,7 @@ async fn nor_is_what_a_primary_has_told_that_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nor_is_anything_while_a_primary_behind_sentinels_dies() {
+async fn revisions_are_never_given_again_while_a_primary_behind_sentinels_dies() {
     let servers = WatchedServers::start().await;
     let instance = Instance::start(&servers.url(), clock_at(NOW), "").await;
     let client = &instance.client;

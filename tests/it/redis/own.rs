@@ -218,7 +218,7 @@ async fn expect_warnings(program: &Program, words: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_may_lose_data_is_warned_of() {
+async fn a_redis_that_may_lose_data_gives_a_warning() {
     let evicting = ["--maxmemory-policy", "allkeys-lru", "--appendonly", "no"];
     let (redis, port) = redis_on_port(&evicting).await;
     let program = Program::serve_on(&format!("redis://127.0.0.1:{port}")).await;
@@ -245,7 +245,7 @@ async fn a_redis_that_may_lose_data_is_warned_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_primary_of_a_cluster_is_looked_at() {
+async fn every_primary_of_a_cluster_is_checked() {
     let servers = RedisServers::start_cluster().await;
     let instance = instance_on(&servers.url()).await;
     assert_eq!(warnings(&instance.client).await, [""; 0]);
@@ -278,7 +278,7 @@ async fn refusal(redis_url: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_can_not_be_used_ends_the_program_with_one_line() {
+async fn an_unusable_redis_ends_the_program_with_one_line() {
     let (redis, port) = redis_on_port(&[]).await;
     for user in [
         "ACL SETUSER svc on >sesame ~* &* +@all",
@@ -311,7 +311,7 @@ async fn a_redis_that_can_not_be_used_ends_the_program_with_one_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_of_a_cluster_is_not_taken_for_a_single_server() {
+async fn a_cluster_node_is_not_mistaken_for_a_single_server() {
     let servers = RedisServers::start_cluster().await;
     let single = servers.url().replace("redis-cluster://", "redis://");
     let said = refusal(&single).await;
@@ -321,7 +321,7 @@ async fn a_node_of_a_cluster_is_not_taken_for_a_single_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_comes_later_is_waited_for() {
+async fn the_service_waits_for_redis_to_start() {
     let port = free_ports()[0].to_string();
     let url = format!("redis://127.0.0.1:{port}");
     let later = async {
@@ -352,7 +352,7 @@ async fn a_redis_that_comes_later_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_password_that_changes_is_said_to_be_wrong() {
+async fn a_changed_password_is_reported_as_wrong() {
     let (redis, port) = redis_on_port(&[]).await;
     redis
         .command("ACL SETUSER svc on >sesame ~* &* +@all")
@@ -396,7 +396,7 @@ fn documented_user() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_permissions_in_the_guide_are_enough_without_a_password() {
+async fn the_documented_permissions_are_enough_without_a_password() {
     let (redis, port) = redis_on_port(&[]).await;
     let user = documented_user().replace("standings on >CHANGE-ME", "default reset on nopass");
     assert_eq!(redis.command(&user).await, "+OK\r\n", "{user}");
@@ -409,7 +409,7 @@ async fn the_permissions_in_the_guide_are_enough_without_a_password() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_permissions_in_the_guide_are_enough() {
+async fn the_documented_permissions_are_enough() {
     let (redis, port) = redis_on_port(&[]).await;
     let user = documented_user();
     assert_eq!(redis.command(&user).await, "+OK\r\n", "{user}");
@@ -451,7 +451,7 @@ async fn the_permissions_in_the_guide_are_enough() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_with_a_private_authority_works_and_its_lack_is_named() {
+async fn tls_with_a_private_authority_works_and_a_missing_one_is_named() {
     let (_redis, port) = redis_on_port(&[]).await;
     let front = TlsFront::before(&port).await;
     let url = format!("rediss://localhost:{}", front.port);

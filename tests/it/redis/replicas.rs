@@ -44,8 +44,7 @@ impl Pair {
         let port = delay.port.to_string();
         let replica = listening(&ports[1], &["--replicaof", "127.0.0.1", &port]).await;
         let clock = clock_at(NOW);
-        let store = crate::harness::store(&primary.url());
-        let store = store.with_max_staleness(max_staleness);
+        let store = crate::harness::store(&primary.url()).with_max_staleness(max_staleness);
         let instance = Instance::start_on(store, clock.clone(), "").await;
         Self {
             primary,
@@ -97,7 +96,7 @@ fn staleness_of(answer: &Answer) -> Option<Duration> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_of_a_replica_says_how_old_it_is() {
+async fn an_answer_from_a_replica_says_how_old_it_is() {
     const MAX_STALENESS: Duration = Duration::from_secs(2);
     let pair = Pair::start(MAX_STALENESS).await;
     let client = pair.client();
@@ -336,7 +335,7 @@ async fn no_replica_shows_a_board_after_the_answer_to_its_deletion() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_replica_does_not_know_its_primary_answers() {
+async fn the_primary_answers_if_a_replica_lacks_something() {
     let pair = Pair::start(Duration::from_mins(1)).await;
     let client = pair.client();
     let windows = json!(["all", "last-2-days"]);
@@ -393,7 +392,7 @@ async fn what_a_replica_does_not_know_its_primary_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_is_gone_is_not_missed() {
+async fn reads_go_on_without_a_replica() {
     let pair = Pair::start(Duration::from_mins(1)).await;
     let client = pair.client();
     client.define("b", json!({"windows": ["all"]})).await;
@@ -411,12 +410,11 @@ async fn a_replica_that_is_gone_is_not_missed() {
 /// One replica answers at once, and another one not at all: until its primary has been asked instead, the first answer has
 /// grown too old.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_answer_is_older_than_is_allowed_when_it_is_sent() {
+async fn no_answer_is_older_than_allowed_when_it_is_sent() {
     const MAX_STALENESS: Duration = Duration::from_millis(500);
     let servers = RedisServers::start_cluster_with_replicas().await;
     let clock = clock_at(NOW);
-    let store = crate::harness::store(&servers.url());
-    let store = store.with_max_staleness(MAX_STALENESS);
+    let store = crate::harness::store(&servers.url()).with_max_staleness(MAX_STALENESS);
     let instance = Instance::start_on(store, clock, "").await;
     let client = &instance.client;
     client

@@ -7,7 +7,7 @@ use crate::harness::RedisServer;
 use crate::harness::redis::Reply;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shard_knows_the_newest_definition_that_it_was_told_of() {
+async fn a_shard_keeps_the_newest_definition_it_received() {
     let redis = RedisServer::start().await;
     let head = "st:{b:4:0}";
     for (generation, revision, version, reply) in [
@@ -45,7 +45,7 @@ async fn a_shard_knows_the_newest_definition_that_it_was_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn definitions_change_only_from_what_was_seen() {
+async fn a_definition_changes_only_if_the_stored_one_was_seen() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let define = async |seen: &str, unused_since: &str, version: &str| {
@@ -97,7 +97,7 @@ async fn definitions_change_only_from_what_was_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_are_begun_under_stamps_of_their_own_and_announced() {
+async fn each_change_gets_its_own_stamp_and_is_announced() {
     let redis = RedisServer::start().await;
     let [stamps, noted, format] =
         ["stamp", "begun", "format"].map(|name| format!("st:{{boards}}:{name}"));
@@ -117,8 +117,8 @@ async fn changes_are_begun_under_stamps_of_their_own_and_announced() {
         .await;
     assert_eq!(begin().await, 9_007_199_254_740_001);
 
-    let keys = ["live", "changes", "sequence", "epoch", "begun"];
-    let keys = keys.map(|name| format!("st:{{boards}}:{name}"));
+    let keys = ["live", "changes", "sequence", "epoch", "begun"]
+        .map(|name| format!("st:{{boards}}:{name}"));
     let keys = keys.each_ref().map(String::as_str);
     let announce = async |is_live: &str, stamp: &str| {
         let args = ["b", is_live, stamp].map(str::as_bytes);
@@ -162,7 +162,7 @@ async fn changes_are_begun_under_stamps_of_their_own_and_announced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_holder_at_a_time_has_the_lease_of_a_board() {
+async fn the_lease_of_a_board_has_one_holder_at_a_time() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let lease = async |generation: &str, holder: &str, ms: &str, position: &str| {
@@ -193,7 +193,7 @@ async fn one_holder_at_a_time_has_the_lease_of_a_board() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_has_one_note_which_stays_if_it_was_made_after_the_last_look() {
+async fn a_note_made_after_the_last_look_stays() {
     let redis = RedisServer::start().await;
     let key = "st:{boards}:outboxes";
     let call = async |script, board: &str, note: &str| {

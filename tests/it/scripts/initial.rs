@@ -9,7 +9,7 @@ use crate::harness::RedisServer;
 use crate::harness::redis::Reply;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn initial_scores_are_set_in_all_standings_that_are_there() {
+async fn initial_scores_are_set_in_all_existing_standings() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let [state, target, scores] = [
@@ -77,7 +77,7 @@ async fn initial_scores_are_set_in_all_standings_that_are_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn past_initial_scores_are_kept_once_for_each_barrier_and_as_long_as_their_periods() {
+async fn past_initial_scores_are_stored_once_per_barrier_while_their_periods_last() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let set = async |points: Value, kept_from: i64| {

@@ -164,7 +164,7 @@ async fn every_script_refuses_a_wrong_number_of_keys_or_arguments() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write() {
+async fn every_script_has_a_shebang_and_reading_scripts_can_not_write() {
     for script in script::ALL {
         // What checks also mends, in another form of the same script.
         let checks = [
@@ -203,7 +203,7 @@ async fn every_script_begins_with_its_shebang_and_those_that_read_can_not_write(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scripts_that_touch_other_keys_than_they_are_given_do_nothing_while_their_slot_moves() {
+async fn scripts_that_touch_undeclared_keys_do_nothing_while_their_slot_moves() {
     let servers = RedisServers::start_cluster().await;
     let keys: Vec<String> = (0..6).map(|key| format!("st:{{b}}:{key}")).collect();
     for key in &keys {
@@ -253,7 +253,7 @@ async fn code(redis: &RedisServer, script: &Script, keys: &[&str], args: &[&str]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_memory_is_full_only_what_may_need_more_is_refused() {
+async fn when_memory_is_full_only_scripts_that_may_need_more_are_refused() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let writable = async || run(&redis, &script::WRITABLE, &[], &[]).await;
@@ -291,7 +291,7 @@ async fn when_memory_is_full_only_what_may_need_more_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_is_told_which_commands_it_may_not_use() {
+async fn an_error_names_the_commands_that_a_redis_user_lacks() {
     let redis = RedisServer::start().await;
     let refused = async |args: &[&[u8]]| run(&redis, &script::REFUSED, &[], args).await;
     let commands: [&[u8]; 4] = [b"GET", b"ZADD", b"PFCOUNT", b"NOTHING"];

@@ -23,7 +23,7 @@ fn stored_hide(packed: &Reply) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hide_has_a_line_in_the_journal_and_is_the_same_twice() {
+async fn a_hide_has_a_journal_line_and_repeating_it_changes_nothing() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let keys = ["st:{b}", "st:{b}:1:keys"];
@@ -62,8 +62,11 @@ async fn a_hide_has_a_line_in_the_journal_and_is_the_same_twice() {
             .unwrap()
             .extend(more.as_object().unwrap().clone());
         let reply = run(&redis, &script::HIDDEN, &keys, &[&pack(&args)]).await;
-        let members = reply.list()[2].list().chunks(2);
-        let members = members.map(|pair| pair[0].text()).collect::<Vec<_>>();
+        let members = reply.list()[2]
+            .list()
+            .chunks(2)
+            .map(|pair| pair[0].text())
+            .collect::<Vec<_>>();
         (reply.list()[1].clone(), members.join(","))
     };
     let two = |members: &str| (Reply::Integer(2), members.to_owned());
@@ -96,7 +99,7 @@ async fn a_hide_has_a_line_in_the_journal_and_is_the_same_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_journal_forgets_who_was_brought_back_long_ago() {
+async fn a_long_journal_drops_members_unhidden_long_ago() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let journal = "st:{b}:1:hide-journal";

@@ -17,7 +17,7 @@ fn copying() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
+async fn changes_during_the_copy_of_a_shard_are_noted_and_copied() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let old = [
@@ -118,7 +118,7 @@ async fn what_changes_while_a_shard_is_copied_is_noted_and_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_every_kind_that_is_copied_changes_can_be_read() {
+async fn changes_of_every_copied_kind_can_be_read() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let changes = "st:{b}:1:changes";

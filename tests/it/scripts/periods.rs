@@ -7,7 +7,7 @@ use crate::harness::RedisServer;
 use crate::harness::redis::Reply;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cohort_is_decided_once_behind_the_barrier_and_by_the_hides_of_that_moment() {
+async fn a_cohort_is_decided_once_after_the_barrier_with_the_hides_of_that_moment() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let zset = "st:{b}:1:s:week:2026-11-16/1-17";
@@ -40,8 +40,7 @@ async fn a_cohort_is_decided_once_behind_the_barrier_and_by_the_hides_of_that_mo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closing_is_decided_once_the_last_one_has_its_results_and_a_definition_changes_only_if_it_was_seen()
- {
+async fn a_closing_waits_for_the_results_of_the_last_one_and_no_unseen_definition_is_replaced() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let decide = async |version, until| {
@@ -78,7 +77,7 @@ async fn a_closing_is_decided_once_the_last_one_has_its_results_and_a_definition
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn periods_with_data_are_found_in_the_order_of_time_and_those_that_are_gone_are_forgotten() {
+async fn periods_with_data_are_found_in_order_of_time_and_expired_ones_are_dropped() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let event = |member: u64| Event {
@@ -156,13 +155,14 @@ async fn periods_with_data_are_found_in_the_order_of_time_and_those_that_are_gon
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_result_of_a_period_stays_unless_who_replaces_it_has_seen_it() {
+async fn a_result_is_replaced_only_by_a_writer_that_has_seen_it() {
     let redis = RedisServer::start().await;
     board(&redis).await;
-    let names = ["results-keys", "results:day", "final-periods:day", "outbox"];
-    let names = names.map(|name| format!("st:{{b}}:1:{name}"));
-    let keys = std::iter::once("st:{b}").chain(names.iter().map(String::as_str));
-    let keys: Vec<&str> = keys.collect();
+    let names = ["results-keys", "results:day", "final-periods:day", "outbox"]
+        .map(|name| format!("st:{{b}}:1:{name}"));
+    let keys: Vec<&str> = std::iter::once("st:{b}")
+        .chain(names.iter().map(String::as_str))
+        .collect();
     let record_since = async |forgetting: &str, of: [&str; 4]| {
         let [version, seen, result, message] = of;
         let args = [
@@ -173,8 +173,8 @@ async fn the_first_result_of_a_period_stays_unless_who_replaces_it_has_seen_it()
             forgetting,
             message,
             "{}",
-        ];
-        let args = args.map(str::as_bytes);
+        ]
+        .map(str::as_bytes);
         let reply = run(&redis, &script::RECORD_RESULT, &keys, &args).await;
         let field = [&b"HGET"[..], names[1].as_bytes(), b"2026-11-21"];
         (reply, redis.run(&field).await)

@@ -162,12 +162,15 @@ async fn reads_are_one_snapshot_and_name_their_version() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_reads_only_as_the_process_that_is_meant_and_where_no_key_is_missing() {
+async fn a_replica_answers_only_as_the_intended_process_with_all_keys() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let info = redis.command("INFO server").await;
-    let process = info.lines().find_map(|line| line.strip_prefix("run_id:"));
-    let process = process.unwrap().trim();
+    let process = info
+        .lines()
+        .find_map(|line| line.strip_prefix("run_id:"))
+        .unwrap()
+        .trim();
     let args = pack(
         &json!({"version": "1-1", "layout": layout(), "ranking": "ordinal", "standings": [[2, 0, 0, 0]], "queries": [[1, 1, 0, 10, false]]}),
     );
@@ -196,7 +199,7 @@ async fn a_replica_reads_only_as_the_process_that_is_meant_and_where_no_key_is_m
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_tells_the_barrier_and_counts_ranks_as_the_standing_does() {
+async fn a_read_returns_the_barrier_and_ranks_like_the_standing() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let next = "st:{b}:1:s:day:2026-11-22";

@@ -78,7 +78,7 @@ async fn a_reservation_is_made_and_settled_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_became_of_a_reservation_is_found_out_once_and_for_all() {
+async fn the_outcome_of_a_reservation_is_decided_once() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     reserve(&redis, "1-1", &["t1"]).await;

@@ -7,12 +7,15 @@ use crate::harness::RedisServer;
 use crate::harness::redis::Reply;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_key_changes_if_it_is_what_was_seen_and_is_announced_in_the_same_step() {
+async fn an_api_key_changes_only_if_seen_and_is_announced_in_the_same_step() {
     let redis = RedisServer::start().await;
     let parts = ["names", "changes", "sequence", "epoch"].map(|part| format!("api-key-{part}"));
     let others = ["api-keys", "api-key-uses"].map(str::to_owned);
-    let keys = parts.into_iter().chain(others);
-    let keys: Vec<String> = keys.map(|name| format!("st:{{boards}}:{name}")).collect();
+    let keys: Vec<String> = parts
+        .into_iter()
+        .chain(others)
+        .map(|name| format!("st:{{boards}}:{name}"))
+        .collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let change = async |name: &str, seen: &str, new: &str| {
         let args = [name, seen, new, "2"].map(str::as_bytes);
@@ -108,7 +111,7 @@ async fn an_audit_log_that_is_too_large_drops_its_oldest_lines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_audit_log_knows_so_many_members_and_forgets_those_that_it_named_first() {
+async fn the_audit_log_knows_a_bounded_number_of_members_and_drops_the_oldest() {
     let redis = RedisServer::start().await;
     let names = [
         "st:{boards}:audit-pseudonyms",
@@ -155,7 +158,7 @@ async fn the_audit_log_knows_so_many_members_and_forgets_those_that_it_named_fir
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn profiles_are_written_if_they_are_what_was_seen() {
+async fn a_profile_changes_only_if_the_stored_one_was_seen() {
     let redis = RedisServer::start().await;
     let profile = |member: &str| format!("st:{{profiles:07}}:p:{member}");
     let sets = ["pending", "approved", "blocked"].map(|set| format!("st:{{profiles:07}}:{set}"));

@@ -72,7 +72,7 @@ async fn apply_adds_remembers_and_refuses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_barrier_never_falls_and_what_lies_before_it_is_refused_unless_it_is_known() {
+async fn a_barrier_never_falls_and_earlier_events_are_refused_unless_known() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let event = |id, refusal| Event {
@@ -113,7 +113,7 @@ async fn a_barrier_never_falls_and_what_lies_before_it_is_refused_unless_it_is_k
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_of_apply_is_refused_before_its_first_write_or_leaves_what_it_has_written() {
+async fn a_failing_call_of_apply_stops_before_its_first_write_or_keeps_its_writes() {
     let redis = RedisServer::start().await;
     board(&redis).await;
     let args = apply_args("1-1", &LOSS);

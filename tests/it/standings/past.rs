@@ -61,7 +61,7 @@ async fn read(client: &Client, hour: usize, address: &str) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_much_of_the_past_built_waits_and_nobody_else_does() {
+async fn a_client_that_builds_much_of_the_past_waits_and_no_other() {
     let (world, admin) = world().await;
     let anybody = &world.instances[1].client;
     let mut refused = None;
@@ -83,8 +83,9 @@ async fn who_has_much_of_the_past_built_waits_and_nobody_else_does() {
     // The same address still reads what is there, and the running window.
     read(anybody, hour - 2, "203.0.113.7").await.expect(200);
     let running = "/v1/boards/b/standings/last-200-hours";
-    let request = anybody.builder(Method::GET, running);
-    let request = request.header("x-forwarded-for", "203.0.113.7");
+    let request = anybody
+        .builder(Method::GET, running)
+        .header("x-forwarded-for", "203.0.113.7");
     Client::send(request).await.expect(200);
     // Others have their own allowance, and events are not held up.
     read(anybody, hour, "203.0.113.8").await.expect(200);
@@ -99,7 +100,7 @@ async fn who_has_much_of_the_past_built_waits_and_nobody_else_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_of_the_past_side_by_side_are_built_one_after_the_other() {
+async fn concurrent_reads_of_the_past_are_built_one_at_a_time() {
     let (world, admin) = world().await;
     let queries: Vec<Value> = (300..310)
         .map(|hour| {

@@ -16,7 +16,7 @@ async fn world(definition: Value, events: &[(&str, i64, &str)]) -> World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ranks_count_as_the_board_says() {
+async fn ranks_follow_the_ranking_of_the_board() {
     let events = [
         ("d", 1, "2026-11-21T00:00:00Z"),
         ("b", 3, "2026-11-21T02:00:00Z"),
@@ -50,8 +50,8 @@ async fn ranks_count_as_the_board_says() {
                     "/v1/boards/b/standings/day?size=1&page={}&member={member}",
                     place + 1
                 ))
-                .await;
-            let page = page.expect(200);
+                .await
+                .expect(200);
             assert_eq!(page["entries"][0]["rank"], rank);
             assert_eq!(page["me"]["rank"], rank);
             let one = client
@@ -161,7 +161,7 @@ async fn world_of_equals(ranking: &str, shards: u16, keep_top: Option<u32>) -> W
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_with_one_rank_have_one_percentile() {
+async fn equal_ranks_have_equal_percentiles() {
     let one = [100.0, 100.0, 100.0, 100.0, 0.0];
     for (ranking, shards, percentiles) in [
         ("ordinal", 1, [100.0, 75.0, 50.0, 25.0, 0.0]),
@@ -207,7 +207,7 @@ async fn members_with_one_rank_have_one_percentile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_with_one_rank_have_one_position_among_some() {
+async fn equal_ranks_have_equal_positions_in_a_subset() {
     for (ranking, shards, positions) in [
         ("ordinal", 1, [1, 2, 3]),
         ("competition", 1, [1, 1, 3]),
@@ -219,8 +219,7 @@ async fn members_with_one_rank_have_one_position_among_some() {
             let path = "/v1/boards/b/standings/day/members?ids=e,d,b";
             let subset = world.client().get(path).await.expect(200);
             let entries = subset["entries"].as_array().unwrap();
-            let found = entries.iter().map(|entry| &entry["position"]);
-            let found: Vec<&Value> = found.collect();
+            let found: Vec<&Value> = entries.iter().map(|entry| &entry["position"]).collect();
             assert_eq!(found, positions, "{ranking} {shards}");
         }
     }
@@ -315,8 +314,8 @@ async fn many_standings_are_read_at_once() {
         alone["type"] = json!(kind);
         assert_eq!(*result, alone);
     }
-    let problems = results[4..].iter();
-    let problems: Vec<Value> = problems
+    let problems: Vec<Value> = results[4..]
+        .iter()
         .map(|result| {
             json!([
                 result["type"],
@@ -355,8 +354,7 @@ async fn members_whose_ids_contain_commas_are_named_in_a_body() {
     assert_eq!(found["not_found"], json!(["b"]));
     let before = ask("?key=previous", json!(["a"])).await.expect(200);
     assert_eq!(before["not_found"], json!(["a"]));
-    let many = (0..500).map(|member| format!("m{member}"));
-    let mut many: Vec<String> = many.collect();
+    let mut many: Vec<String> = (0..500).map(|member| format!("m{member}")).collect();
     ask("", json!(many)).await.expect(200);
     many.push("one more".to_owned());
     for wrong in [json!(many), json!([]), json!([""]), json!("a")] {
@@ -370,7 +368,7 @@ async fn members_whose_ids_contain_commas_are_named_in_a_body() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_may_be_called_as_a_word_of_an_address() {
+async fn a_member_may_be_named_like_a_path_segment() {
     let at = "2026-11-21T01:00:00Z";
     let world = world(
         json!({"windows": ["day"]}),
@@ -404,7 +402,7 @@ async fn a_member_may_be_called_as_a_word_of_an_address() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_link_to_those_that_are_there() {
+async fn pages_link_only_to_existing_pages() {
     let events = ["a", "b", "c", "d", "e"].map(|member| (member, 1, "2026-11-21T01:00:00Z"));
     let world = world(
         json!({"windows": ["day"], "keep_top": 3, "score_min": 1}),
@@ -421,8 +419,10 @@ async fn pages_link_to_those_that_are_there() {
         assert_eq!((&page["total"], &page["listed"]), (&json!(5), &json!(3)));
         let entries = page["entries"].as_array().unwrap();
         members.extend(entries.iter().map(|entry| entry["member"].clone()));
-        let next = links.strip_suffix(">; rel=\"next\"");
-        let Some(next) = next.and_then(|links| links.strip_prefix('<')) else {
+        let Some(next) = links
+            .strip_suffix(">; rel=\"next\"")
+            .and_then(|links| links.strip_prefix('<'))
+        else {
             assert_eq!(links, "<?size=2&key=current&page=1>; rel=\"prev\"");
             break;
         };
@@ -492,8 +492,10 @@ async fn a_member_is_found_on_many_boards() {
 
 /// What is found in a standing: members with their ranks, and two numbers.
 fn shown(found: &Value, numbers: [&str; 2]) -> Value {
-    let entries = found["entries"].as_array().unwrap().iter();
-    let entries: Vec<Value> = entries
+    let entries: Vec<Value> = found["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
         .map(|entry| json!([entry["rank"], entry["member"]]))
         .collect();
     json!([entries, found[numbers[0]], found[numbers[1]]])
@@ -590,7 +592,7 @@ async fn entries_are_found_by_their_scores() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_entry_at_a_percentile_is_ahead_of_so_many_of_the_others() {
+async fn the_entry_at_a_percentile_is_better_than_that_share_of_the_others() {
     let events: Vec<(String, i64)> = (1..=11)
         .map(|number| (format!("m{number}"), number))
         .collect();

@@ -32,7 +32,7 @@ fn tag(answer: &Answer) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_is_known_is_not_read() {
+async fn an_unchanged_page_is_not_read() {
     let world = world(2).await;
     let client = world.client();
     send(client, "ann").await;
@@ -59,7 +59,7 @@ async fn a_page_that_is_known_is_not_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changes_elsewhere_leaves_the_content_known() {
+async fn changes_elsewhere_keep_the_revision() {
     let world = world(1).await;
     let client = world.client();
     send(client, "ann").await;
@@ -133,7 +133,7 @@ async fn every_kind_of_change_gives_a_new_revision() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standing_that_expires_has_another_revision() {
+async fn an_expired_standing_has_a_new_revision() {
     let world = World::start("2026-11-21T12:00:00Z").await;
     let client = world.client();
     client.define("b", json!({"windows": ["day"]})).await;
@@ -192,7 +192,7 @@ fn later(revision: &str, by: u64) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revision_that_is_not_there_yet_is_waited_for_and_one_of_no_history_is_not() {
+async fn a_read_waits_for_a_future_revision_but_not_for_one_of_another_history() {
     let world = world(2).await;
     let (client, other) = (world.client(), &world.instances[1].client);
     let sent = send(client, "ann").await.revision.unwrap();

@@ -44,13 +44,13 @@ fn code(text: &str) -> String {
 }
 
 #[test]
-fn code_is_all_but_tests_and_comments() {
+fn code_leaves_out_tests_and_comments() {
     let text = "use a;\n#[cfg(test)]\nmod tests;\n// no code\nfn one() {}\n#[cfg(test)]\nmod more {\n    use b;\n}\nfn two() {}";
     assert_eq!(code(text), "use a;\nfn one() {}\nfn two() {}");
 }
 
 #[test]
-fn libraries_stay_where_they_belong() {
+fn lint_libraries_stay_where_they_belong() {
     // What speaks HTTP to callers, but for the client of the commands, and the statuses of problems.
     let http: &[&str] = &[
         "http/",
@@ -93,7 +93,7 @@ fn libraries_stay_where_they_belong() {
 }
 
 #[test]
-fn keys_are_made_in_one_place_and_scripts_make_none() {
+fn lint_keys_are_made_in_one_place_and_scripts_make_none() {
     let keys = repository().join("src/redis/keys.rs");
     for (path, text) in files(&repository().join("src"), "rs") {
         assert!(
@@ -115,7 +115,7 @@ fn keys_are_made_in_one_place_and_scripts_make_none() {
 }
 
 #[test]
-fn files_that_comments_and_pages_name_are_there() {
+fn lint_every_file_that_comments_and_pages_name_exists() {
     let root = repository();
     let path =
         Regex::new(r"\b((?:src/|scripts/|tests/it/)?(?:[a-z_]+/)+[a-z_]+\.(?:rs|lua))\b").unwrap();
@@ -148,7 +148,7 @@ fn files_that_comments_and_pages_name_are_there() {
 }
 
 #[test]
-fn every_job_is_named_for_operators() {
+fn lint_every_job_is_named_for_operators() {
     let guide = std::fs::read_to_string(repository().join("docs/monitoring.md")).unwrap();
     for kind in JobKind::of_every_instance().chain(JobKind::in_background()) {
         let name = kind.name();
@@ -157,7 +157,7 @@ fn every_job_is_named_for_operators() {
 }
 
 #[test]
-fn every_script_tells_its_contract() {
+fn lint_every_script_has_its_contract() {
     for (path, text) in files(&repository().join("scripts"), "lua") {
         let is_fragment = path.parent().is_some_and(|folder| folder.ends_with("lib"));
         let parts: &[&str] = if is_fragment {
@@ -173,16 +173,18 @@ fn every_script_tells_its_contract() {
 
 /// The words of a variable of the Makefile.
 fn makefile_words(variable: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(repository().join("Makefile")).unwrap();
-    let text = text.replace("\\\n", " ");
+    let text = std::fs::read_to_string(repository().join("Makefile"))
+        .unwrap()
+        .replace("\\\n", " ");
     let mut lines = text.lines();
-    let words = lines.find_map(|line| line.strip_prefix(variable)?.strip_prefix(" = "));
-    let words = words.unwrap_or_else(|| panic!("the Makefile sets {variable}"));
+    let words = lines
+        .find_map(|line| line.strip_prefix(variable)?.strip_prefix(" = "))
+        .unwrap_or_else(|| panic!("the Makefile sets {variable}"));
     words.split_whitespace().map(str::to_owned).collect()
 }
 
 #[test]
-fn the_tests_that_run_on_clusters_are_there() {
+fn lint_every_test_that_the_makefile_names_exists() {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let listed = command.args(["--list", "--format", "terse"]).output();
     let listed = String::from_utf8(listed.unwrap().stdout).unwrap();

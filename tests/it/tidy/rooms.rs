@@ -68,8 +68,10 @@ impl Rooms {
         let mut found = BTreeSet::new();
         for (file, text) in sources.texts() {
             let room = room_of(file);
-            let used = self.used.get(room);
-            let used = used.unwrap_or_else(|| panic!("rooms.txt has no {room} ({file})"));
+            let used = self
+                .used
+                .get(room)
+                .unwrap_or_else(|| panic!("rooms.txt has no {room} ({file})"));
             for (other, name) in sources.used_by(file) {
                 let other_room = room_of(&other);
                 let is_pure = other_room == "domain" || is_model(&other);
@@ -97,7 +99,7 @@ impl Rooms {
 }
 
 #[test]
-fn rooms_use_only_what_they_may() {
+fn lint_rooms_use_only_what_they_may() {
     let table = std::fs::read_to_string(repository().join("tests/it/tidy/rooms.txt"));
     let rooms = Rooms::read(&table.unwrap());
     let sources = Sources::read();

@@ -352,8 +352,7 @@ fn leaves(tree: &UseTree) -> Vec<(String, Segments)> {
         UseTree::Group(group) => group.items.iter().flat_map(leaves).collect(),
         UseTree::Path(path) => {
             let first = path.ident.to_string();
-            let inner = leaves(&path.tree).into_iter();
-            let inner = inner.map(|(name, path)| {
+            let inner = leaves(&path.tree).into_iter().map(|(name, path)| {
                 let is_itself = path == ["self"];
                 let name = if name == "self" { first.clone() } else { name };
                 let path = if is_itself { Segments::new() } else { path };
@@ -471,8 +470,11 @@ impl Uses<'_> {
         let Some(fields) = self.sources.fields.get(name) else {
             return BTreeSet::new();
         };
-        let known = fields.iter().filter(|(own, _)| of.contains(own));
-        let known: Vec<_> = known.map(|(_, types)| types).collect();
+        let known: Vec<_> = fields
+            .iter()
+            .filter(|(own, _)| of.contains(own))
+            .map(|(_, types)| types)
+            .collect();
         let any: BTreeSet<_> = fields.values().collect();
         match known.as_slice() {
             [] if any.len() > 1 => BTreeSet::new(),
@@ -567,8 +569,11 @@ impl<'ast> Visit<'ast> for Uses<'_> {
             LazyLock::new(|| Regex::new(r"(\w*)\s*\.\s*(\w+)\s*(\(|::)").unwrap());
         let text = macro_call.tokens.to_string();
         for path in PATHS.find_iter(&text) {
-            let path = path.as_str().split("::");
-            let path: Segments = path.map(|part| part.trim().to_owned()).collect();
+            let path: Segments = path
+                .as_str()
+                .split("::")
+                .map(|part| part.trim().to_owned())
+                .collect();
             self.add_path(&path);
         }
         for call in CALLS.captures_iter(&text) {
@@ -598,11 +603,14 @@ fn paths_and_calls_are_found() {
         ("c.rs", ""),
     ];
     let used = |code: &str| {
-        let files = files.map(|(file, text)| (file.to_owned(), text.to_owned()));
-        let files = files.into_iter();
-        let files = files.chain([("c.rs".to_owned(), code.to_owned())]);
-        let used = Sources::of(files).used_by("c.rs").into_iter();
-        let used = used.filter(|(file, _)| file != "c.rs");
+        let files = files
+            .map(|(file, text)| (file.to_owned(), text.to_owned()))
+            .into_iter()
+            .chain([("c.rs".to_owned(), code.to_owned())]);
+        let used = Sources::of(files)
+            .used_by("c.rs")
+            .into_iter()
+            .filter(|(file, _)| file != "c.rs");
         used.map(|(_, name)| name).collect::<Vec<_>>().join(" ")
     };
     let cases = [

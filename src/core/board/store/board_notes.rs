@@ -16,7 +16,6 @@ use crate::redis::{StoreError, keys, random, script};
 /// How many notes one call reads.
 const CALL_NOTES_MAX: u32 = 1_000;
 
-/// The reason for a note.
 #[derive(Clone, Copy, Debug)]
 pub enum NotedFor {
     /// Its outbox may have messages.
@@ -37,14 +36,10 @@ impl NotedFor {
     }
 }
 
-/// A board with a note.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NotedBoard {
-    /// Its id.
     pub id: BoardId,
-    /// Its generation.
     pub generation: u64,
-    /// The name of the note.
     note: String,
 }
 
@@ -65,7 +60,6 @@ fn field_of(generation: u64, id: &BoardId) -> String {
     format!("{generation} {id}")
 }
 
-/// Notes a board.
 pub async fn note(store: &Store, noted_for: NotedFor, board: &Board) -> Result<(), StoreError> {
     let key = noted_for.key();
     let noted = store
@@ -80,8 +74,8 @@ pub async fn note(store: &Store, noted_for: NotedFor, board: &Board) -> Result<(
 pub async fn noted(store: &Store, noted_for: NotedFor) -> Result<Vec<NotedBoard>, StoreError> {
     let args = [noted_for.key(), &CALL_NOTES_MAX.to_string(), "WITHVALUES"];
     let notes: Vec<(String, String)> = store.command("HRANDFIELD", args).await?;
-    let boards = notes.into_iter();
-    Ok(boards
+    Ok(notes
+        .into_iter()
         .filter_map(|(field, note)| NotedBoard::parse(&field, note))
         .collect())
 }

@@ -51,9 +51,7 @@ pub struct News {
 /// Something of a board that was begun, and is not finished: a change of its definition, or an erasure.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Begun {
-    /// The board.
     pub id: BoardId,
-    /// Its stamp.
     pub stamp: u64,
 }
 
@@ -61,7 +59,6 @@ pub struct Begun {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Defined {
-    /// It is stored.
     #[serde(rename = "OK")]
     Stored,
     /// The stored version is not the one that the caller saw.
@@ -246,9 +243,11 @@ pub async fn ids(
     after: Option<&BoardId>,
     count: usize,
 ) -> Result<Vec<BoardId>, StoreError> {
-    let ids = listed(store, keys::LIVE, after.map(BoardId::as_str), count);
-    let ids = ids.await?.into_iter();
-    Ok(ids.filter_map(|id| BoardId::parse(&id).ok()).collect())
+    Ok(listed(store, keys::LIVE, after.map(BoardId::as_str), count)
+        .await?
+        .into_iter()
+        .filter_map(|id| BoardId::parse(&id).ok())
+        .collect())
 }
 
 /// Up to `count` ids of a kind of thing that is announced, in byte order, after `after`.
@@ -278,7 +277,6 @@ pub(crate) async fn all_listed(store: &Store, list: &str) -> Result<Vec<String>,
     }
 }
 
-/// The ids of all boards.
 pub async fn all_ids(store: &Store) -> Result<BTreeSet<BoardId>, StoreError> {
     let ids = all_listed(store, keys::LIVE).await?;
     Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())

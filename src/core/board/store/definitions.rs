@@ -66,7 +66,6 @@ pub struct Unreadable {
     pub detail: String,
 }
 
-/// A board as stored.
 pub type StoredBoard = Result<Arc<Board>, Box<Unreadable>>;
 
 impl Unreadable {
@@ -121,8 +120,8 @@ pub(crate) fn salvage(
     error: &serde_json::Error,
     closings: Closings,
 ) -> Result<Unreadable, StoreError> {
-    let numbers = version.split_once('-');
-    let numbers = numbers
+    let numbers = version
+        .split_once('-')
         .and_then(|(generation, revision)| generation.parse().ok().zip(revision.parse().ok()));
     let (generation, revision) = numbers.ok_or_else(|| {
         StoreError::Unexpected(format!("the version of {id} can't be read: {version:?}"))
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_of_a_definition_is_read() {
+    fn readable_parts_of_a_damaged_definition_are_read() {
         let newer = salvaged(
             r#"{"data_format": 2, "generation": 7, "revision": 9, "epochs": {"week": 3}, "news": 1,
                 "placement": {"current": {"shards": 2, "epoch": 1}, "next": null, "former": [], "news": 1},

@@ -27,7 +27,6 @@ const CLOSED: u64 = 0;
 /// A deletion that is not finished.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Deletion {
-    /// Its stamp.
     pub stamp: u64,
     /// The generation of the deleted board.
     pub generation: u64,
@@ -68,7 +67,7 @@ pub async fn end(store: &Store, id: &BoardId, stamp: u64) -> Result<(), StoreErr
     store.command("HDEL", ended).await
 }
 
-/// The stamp of the last deletion of a board of this name, as long as it is remembered: all boards of that name with this
+/// The stamp of the last deletion of a board with this name, while it is remembered: all boards of that name with this
 /// generation or a lower one are deleted.
 pub async fn last(store: &Store, id: &BoardId) -> Result<Option<u64>, StoreError> {
     let deleted = [&keys::head(id.as_str()), "deleted"];
@@ -101,8 +100,10 @@ pub async fn close_shards(
 }
 
 fn tags_of(id: &BoardId, sharding: Sharding) -> impl Iterator<Item = String> {
-    let apart = sharding.all().filter(move |_| !sharding.is_together());
-    apart.map(|shard| shard.tag(id))
+    sharding
+        .all()
+        .filter(move |_| !sharding.is_together())
+        .map(|shard| shard.tag(id))
 }
 
 /// Marks all data of a deleted board, so that it is unlinked.

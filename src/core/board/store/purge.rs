@@ -16,7 +16,6 @@ const CALL_KEYS_MAX: u32 = 200;
 /// Data to unlink as soon as nothing needs it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Unneeded {
-    /// The generation of its board.
     pub generation: u64,
     /// The board's id, which a newer board may have by now.
     pub id: BoardId,
@@ -135,12 +134,13 @@ async fn unlink(
     generation: u64,
     is_deleted: bool,
 ) -> Result<bool, StoreError> {
-    let unlinked = store
+    store
         .call(&script::PURGE, tag)
         .keys(registry_and_head)
         .arg(generation)
         .arg(CALL_KEYS_MAX)
         .arg(is_deleted)
-        .write::<Code>();
-    unlinked.await?.is("MORE", "DONE")
+        .write::<Code>()
+        .await?
+        .is("MORE", "DONE")
 }

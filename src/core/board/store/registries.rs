@@ -23,11 +23,13 @@ pub async fn forget_names(
 ) -> Result<bool, StoreError> {
     let named = Kind::ALL.iter().filter(|kind| kind.form() == Form::Named);
     // The keys of all others exist for as long as the shard, or are registered before they exist.
-    let ending =
-        named.filter(|kind| kind.expiry() == Expiry::WithPeriod || **kind == Kind::Derived);
-    let kinds = ending.map(|kind| (kind.code(), kind.is_standing()));
-    let parts = Kind::ALL.iter().filter(|kind| kind.form() == Form::Part);
-    let parts = parts.map(|kind| (kind.code(), true));
+    let kinds = named
+        .filter(|kind| kind.expiry() == Expiry::WithPeriod || **kind == Kind::Derived)
+        .map(|kind| (kind.code(), kind.is_standing()));
+    let parts = Kind::ALL
+        .iter()
+        .filter(|kind| kind.form() == Form::Part)
+        .map(|kind| (kind.code(), true));
     let forgotten = store
         .call_version(&script::FORGET_NAMES, shard)
         .field("now", now.ms())

@@ -23,7 +23,6 @@ const CALL_KEYS: u32 = 500;
 /// A deleted board whose registries are empty.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Deleted {
-    /// Its generation.
     pub generation: u64,
     /// Its id, which a newer board may have by now.
     pub id: BoardId,
@@ -61,8 +60,7 @@ pub struct Sweep {
 /// The deleted boards whose keys must be searched.
 pub async fn swept_boards(store: &Store) -> Result<Vec<Deleted>, StoreError> {
     let names: Vec<String> = store.command("SMEMBERS", [keys::DELETED]).await?;
-    let deleted = names.iter().filter_map(|name| name.parse().ok());
-    let mut deleted: Vec<Deleted> = deleted.collect();
+    let mut deleted: Vec<Deleted> = names.iter().filter_map(|name| name.parse().ok()).collect();
     // As long as a shard has its head, events may come in there.
     for unneeded in purge::unneeded(store).await? {
         deleted.retain(|deleted| *deleted != Deleted::of(&unneeded));

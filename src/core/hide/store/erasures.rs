@@ -95,7 +95,6 @@ fn finals(shard: &Shard, barrier: Timestamp) -> HashMap<String, Arc<FinalArgs>> 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Erased {
-    /// It is erased.
     #[serde(rename = "OK")]
     Done,
     /// Nothing was done: earlier hides of the member are not in all results of the board yet.
@@ -187,10 +186,10 @@ pub async fn seats_left(
     // What can't be read names no cohort.
     let player: Option<Player> = serde_json::from_str(&stored).ok();
     let seat = player.and_then(|player| player.seat);
-    let lines = history
+    let seats = history
         .lines()
-        .filter_map(|line| serde_json::from_str(line).ok());
-    let seats = lines.map(|line: Played| (line.start, line.cohort));
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .map(|line: Played| (line.start, line.cohort));
     let seat = seat.map(|seat| (seat.start, seat.cohort));
     Ok(seat.into_iter().chain(seats).collect())
 }
@@ -245,7 +244,6 @@ pub(crate) async fn hash_key(store: &Store) -> Result<String, StoreError> {
     random::need_secret::<KEY_BYTES>(store, keys::ERASURE_KEY).await
 }
 
-/// The replies of forget.lua.
 #[derive(Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 enum ForgetReply {
@@ -257,10 +255,14 @@ enum ForgetReply {
 
 /// By their codes: the kinds of standings, each with whether it lists all members; and the kinds of parts of standings.
 fn forgotten_kinds() -> (HashMap<&'static str, bool>, HashMap<&'static str, bool>) {
-    let standings = Kind::ALL.iter().filter(|kind| kind.is_standing());
-    let standings = standings.map(|kind| (kind.code(), kind.lists_all()));
-    let parts = Kind::ALL.iter().filter(|kind| kind.form() == Form::Part);
-    let parts = parts.map(|kind| (kind.code(), true));
+    let standings = Kind::ALL
+        .iter()
+        .filter(|kind| kind.is_standing())
+        .map(|kind| (kind.code(), kind.lists_all()));
+    let parts = Kind::ALL
+        .iter()
+        .filter(|kind| kind.form() == Form::Part)
+        .map(|kind| (kind.code(), true));
     (standings.collect(), parts.collect())
 }
 
@@ -348,7 +350,7 @@ pub async fn add_places(
     Ok(())
 }
 
-/// Some of the erased members of this shard of which data may be left.
+/// Some of the erased members of this shard that may still have data.
 pub async fn erasing(store: &Store, shard: &Shard) -> Result<Vec<MemberId>, StoreError> {
     let erasing = call_erasures(store, shard, None);
     let Done::Ok((members,)) = erasing.read::<Done<(Vec<MemberId>,)>>().await?;

@@ -71,7 +71,6 @@ struct StoredHide {
     until: Option<i64>,
 }
 
-/// A new id for a hide.
 pub fn new_hide_id() -> Result<HideId, StoreError> {
     random::hexadecimal::<HIDE_ID_BYTES>("hide_").map(HideId::named)
 }
@@ -109,13 +108,14 @@ pub async fn hide(
     hide: &Hide,
     hidden_max: u64,
 ) -> Result<Option<Hiding>, StoreError> {
-    let hidden = store
+    let hidden: Option<_> = store
         .call_version(&script::HIDE, shard)
         .field("member", member)
         .field("hide", StoredHide::from(hide))
         .field("hidden_max", hidden_max.min(HIDDEN_MAX))
-        .write::<Found<(Packed<StoredHide>, Option<Packed<StoredHide>>)>>();
-    let hidden: Option<_> = hidden.await?.into();
+        .write::<Found<(Packed<StoredHide>, Option<Packed<StoredHide>>)>>()
+        .await?
+        .into();
     Ok(hidden.map(|(Packed(hide), before)| Hiding {
         hide: hide.into(),
         before: before.map(|Packed(before)| before.into()),
@@ -129,12 +129,13 @@ pub async fn unhide(
     member: &MemberId,
     ends: Option<Timestamp>,
 ) -> Result<Option<Hide>, StoreError> {
-    let brought_back = store
+    let hide: Option<_> = store
         .call_version(&script::HIDE, shard)
         .field("member", member)
         .field("ends", ends.map(Timestamp::ms))
-        .write::<Found<Packed<StoredHide>>>();
-    let hide: Option<_> = brought_back.await?.into();
+        .write::<Found<Packed<StoredHide>>>()
+        .await?
+        .into();
     Ok(hide.map(|Packed(hide)| hide.into()))
 }
 
@@ -145,8 +146,10 @@ pub async fn keep_hides(
     shard: &Shard,
     hides: &[(&str, &Hide)],
 ) -> Result<(), StoreError> {
-    let hides = hides.iter().take(KEPT_MAX);
-    let hides = hides.map(|(name, hide)| (*name, StoredHide::from(*hide)));
+    let hides = hides
+        .iter()
+        .take(KEPT_MAX)
+        .map(|(name, hide)| (*name, StoredHide::from(*hide)));
     let kept = store
         .call_version(&script::KEEP_HIDES, shard)
         .field("hides", hides.collect::<Vec<_>>())
@@ -162,13 +165,14 @@ pub async fn return_hide(
     member: &MemberId,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let returned = store
+    store
         .call_shard(&script::HIDE_AGAIN, shard)
         .arg(shard.version())
         .arg(now)
         .arg(member.as_str())
-        .write::<Code>();
-    returned.await?.is("OK", "ERASING")
+        .write::<Code>()
+        .await?
+        .is("OK", "ERASING")
 }
 
 /// Ends hides stored with erasures of this shard, up to `now`, in one bounded step of a walk that begins with
@@ -243,11 +247,13 @@ pub async fn mark_narrow(
 /// The lists with such a note: the names of their sorted sets, and their boards.
 pub async fn narrow_lists(store: &Store) -> Result<Vec<(String, BoardId)>, StoreError> {
     let names: Vec<String> = store.command("SMEMBERS", [keys::NARROW]).await?;
-    let lists = names.into_iter().filter_map(|name| {
-        let board = keys::take_apart(&name)?.id;
-        Some((name, board))
-    });
-    Ok(lists.collect())
+    Ok(names
+        .into_iter()
+        .filter_map(|name| {
+            let board = keys::take_apart(&name)?.id;
+            Some((name, board))
+        })
+        .collect())
 }
 
 /// Removes the note that the list with this name must be widened: it is wide enough, or deleted.

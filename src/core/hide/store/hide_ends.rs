@@ -21,17 +21,15 @@ const DAY_MS: i64 = 86_400_000;
 pub struct HideEnd {
     /// When, in milliseconds since the epoch.
     pub at_ms: i64,
-    /// The board.
     pub board: BoardId,
 }
 
 impl HideEnd {
-    /// The end at which a hide with this `until` is ended.
     fn of(board: &BoardId, until: Timestamp) -> Self {
         Self::after(board, until.ms(), TOGETHER_MS)
     }
 
-    /// The first multiple of so many milliseconds after an instant.
+    /// The first multiple of this many milliseconds after an instant.
     fn after(board: &BoardId, ms: i64, multiple_ms: i64) -> Self {
         Self {
             at_ms: (ms.div_euclid(multiple_ms) + 1) * multiple_ms,

@@ -56,7 +56,7 @@ pub async fn advance(
         history.into_iter().map(of_period).collect()
     };
     let standings = std::iter::once(target).chain(terms);
-    let advanced = store
+    store
         .call_version(&script::ADVANCE, shard)
         .key(keys::state(shard, series))
         .keys(standings.flat_map(|standing| keys::standing(shard, &standing)))
@@ -78,8 +78,9 @@ pub async fn advance(
         .field("cache_ms", CACHE_MS)
         .field("cache_max", CACHE_MAX)
         .field("budget", budget)
-        .derive::<Code>();
-    advanced.await?.is("DONE", "MORE")
+        .derive::<Code>()
+        .await?
+        .is("DONE", "MORE")
 }
 
 /// The instant (ms) from which on the standings of a derived series that begin then are kept: the beginning of the period

@@ -75,8 +75,9 @@ pub async fn count_of_members(
         .map(|period| keys::voters(shard, period))
         .collect();
     let of_member = |member| {
-        let keys = of_periods.iter();
-        keys.map(|voters| keys::member_voters(voters, member))
+        of_periods
+            .iter()
+            .map(|voters| keys::member_voters(voters, member))
             .collect()
     };
     let groups: Vec<Vec<String>> = members.map(of_member).collect();

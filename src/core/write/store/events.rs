@@ -39,7 +39,7 @@ pub struct Ready {
     pub detail: Detail,
     /// Whether to return what remains of the board's quotas.
     pub asks_quotas: bool,
-    /// If it may be moved to after its member's last change: up to which instant, exclusive.
+    /// The limit (exclusive) if it may be moved to directly after its member's last change.
     pub follows_until: Option<Timestamp>,
     /// Whether the history of rolling windows is sent, for those whose standing does not exist.
     pub with_history: bool,
@@ -68,8 +68,7 @@ impl Ready {
             }
         };
         // Each standing stores its own copy of the data.
-        let data = self.plan.event.data.as_ref();
-        let data = data.map_or(0, |data| {
+        let data = self.plan.event.data.as_ref().map_or(0, |data| {
             data.as_str().len() * (writes.len() + sums.len()) / 128
         });
         let sums = sums.iter().map(|sum| 10 + history(sum)).sum::<usize>();
@@ -91,10 +90,8 @@ impl Ready {
     }
 }
 
-/// The answer to an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// It was applied.
     Taken {
         /// What it did.
         outcome: Outcome,
@@ -125,9 +122,7 @@ pub enum Answer {
     Gone,
     /// Nothing was done: it waits in the queue of its shard, where it counts for this instant.
     Waiting {
-        /// The instant.
         at: Timestamp,
-        /// When it was queued.
         queued_at: Timestamp,
         /// Why it would be refused in any case, if so.
         rejection: Option<Rejection>,
@@ -137,7 +132,6 @@ pub enum Answer {
 /// What a former shard remembers of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recalled {
-    /// It was applied.
     Taken(Remembered),
     /// An event with this id and other content was applied.
     Reused,
@@ -184,13 +178,15 @@ pub async fn recall(
         .field("confirm", store.waits_for_replicas())
         .write_for_reply();
     let mut reply = Reply::answer(reply.await?)?;
-    let recalled = plans.into_iter().map(|plan| {
-        let result = reply.next()?;
-        let is_known = matches!(result, Value::Array(_));
-        let known = is_known.then(|| decode::recalled(shard, plan, result));
-        known.transpose()
-    });
-    recalled.collect()
+    plans
+        .into_iter()
+        .map(|plan| {
+            let result = reply.next()?;
+            let is_known = matches!(result, Value::Array(_));
+            let known = is_known.then(|| decode::recalled(shard, plan, result));
+            known.transpose()
+        })
+        .collect()
 }
 
 /// For each of these ids, whether a shard remembers an event under it.

@@ -6,7 +6,6 @@ use crate::redis::entry::EntryId;
 /// A queued event that an instance holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Held {
-    /// Its entry.
     pub entry: EntryId,
     /// The bytes that the entry counts in its queue.
     pub bytes: usize,

@@ -67,8 +67,10 @@ pub async fn set(
         .write();
     Ok(match set.await? {
         Reply::Ok(members, Packed(before)) => {
-            let before = before.into_iter().map(Option::<i64>::from);
-            let before = before.map(|score| score.map(|score| shown_score(shard, score)));
+            let before = before
+                .into_iter()
+                .map(Option::<i64>::from)
+                .map(|score| score.map(|score| shown_score(shard, score)));
             Initialized::Done {
                 members,
                 before: before.collect(),

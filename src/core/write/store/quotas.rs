@@ -91,18 +91,20 @@ pub async fn counts(
 ) -> Result<Vec<Taken>, StoreError> {
     let mut keys = vec![keys::counts_head(home.tag(), home.placement.home())];
     let uses = use_args(home, uses, &mut keys);
-    let counts = store
+    let Done::Ok(Tail(counts)) = store
         .call(&script::QUOTAS, home.tag())
         .keys(keys)
         .field("version", home.version())
         .field("instant", now.ms())
         .field("uses", uses)
-        .field("rules", rules(home));
-    let Done::Ok(Tail(counts)) = counts.read::<Done<Tail<Vec<_>>>>().await?;
-    let counts = counts.into_iter();
-    let taken = counts.map(|(frees_at_ms, Tail(of_allowances))| Taken {
-        frees_at: (frees_at_ms > 0).then(|| Timestamp::from_ms_clamped(frees_at_ms)),
-        of_allowances,
-    });
-    Ok(taken.collect())
+        .field("rules", rules(home))
+        .read::<Done<Tail<Vec<_>>>>()
+        .await?;
+    Ok(counts
+        .into_iter()
+        .map(|(frees_at_ms, Tail(of_allowances))| Taken {
+            frees_at: (frees_at_ms > 0).then(|| Timestamp::from_ms_clamped(frees_at_ms)),
+            of_allowances,
+        })
+        .collect())
 }

@@ -36,14 +36,12 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 pub struct Token([u8; TOKEN_BYTES]);
 
 impl Token {
-    /// A new token.
     pub fn random() -> Self {
         static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self::from_bits(KEY.hash_one(NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// The token of these bits.
     pub fn from_bits(bits: u64) -> Self {
         Self(std::array::from_fn(|index| {
             DIGITS[usize::try_from(bits >> (6 * index) & 63).unwrap_or(0)]
@@ -72,11 +70,9 @@ serde_as_text!(Token);
 /// What an event would take of quotas that one shard counts.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The token of the reservation.
     pub token: Token,
     /// The shard of the event's member.
     pub shard: Shard,
-    /// The event's id.
     pub id: Option<EventId>,
     /// The instant that it counts for.
     pub at: Timestamp,
@@ -110,10 +106,8 @@ pub enum Reserved {
     },
 }
 
-/// An open reservation.
 #[derive(Clone, Debug, Deserialize)]
 pub struct OpenReservation {
-    /// Its token.
     pub token: Token,
     /// Its age by the server's clock, in milliseconds.
     pub age_ms: i64,
@@ -136,9 +130,11 @@ pub fn reserve<'a>(
         keys::single(home, Kind::Reserved),
         keys::single(home, Kind::Reserving),
     ];
-    let numbered = requests.iter().enumerate();
-    let numbers = numbered.flat_map(|(request, events)| events.iter().map(move |_| request));
-    let numbers: Vec<usize> = numbers.collect();
+    let numbers: Vec<usize> = requests
+        .iter()
+        .enumerate()
+        .flat_map(|(request, events)| events.iter().map(move |_| request))
+        .collect();
     let all: Vec<&Wanted> = requests.iter().flatten().collect();
     let uses = each(&all, |wanted| use_args(home, &wanted.uses, &mut keys));
     let reply = store
@@ -164,8 +160,9 @@ pub fn reserve<'a>(
     let count = all.len();
     async move {
         let mut reply = Reply::answer(reply.await?)?;
-        let answers = (0..count).map(|_| answer(reply.list()?));
-        answers.collect::<Result<_, _>>()
+        (0..count)
+            .map(|_| answer(reply.list()?))
+            .collect::<Result<_, _>>()
     }
 }
 
@@ -219,14 +216,15 @@ pub async fn void(
     shard: &Shard,
     open: &OpenReservation,
 ) -> Result<bool, StoreError> {
-    let voided = store
+    store
         .call(&script::VOID, &open.tag)
         .keys([&keys::head(&open.tag), &open.record, &open.void])
         .arg(shard.generation)
         .arg(open.token.to_string())
         .arg(VOID_MS)
-        .write::<Code>();
-    voided.await?.is("APPLIED", "VOID")
+        .write::<Code>()
+        .await?
+        .is("APPLIED", "VOID")
 }
 
 fn answer(mut reply: Reply) -> Result<Reserved, StoreError> {

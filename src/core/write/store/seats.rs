@@ -35,7 +35,6 @@ const CALL_LINES_MAX: usize = 300;
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredPlayer {
     json: String,
-    /// The player.
     pub player: Player,
 }
 
@@ -64,10 +63,8 @@ pub struct KnownMember {
     pub was_erased: bool,
 }
 
-/// A change of a player.
 #[derive(Clone, Debug)]
 pub struct PlayerChange {
-    /// The member.
     pub member: MemberId,
     /// What the caller read.
     pub seen: Option<StoredPlayer>,
@@ -97,7 +94,6 @@ impl PlayerChange {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Stepped<T = ()> {
-    /// It is done.
     #[serde(rename = "OK")]
     Done(T),
     /// The player is not what the caller read.
@@ -117,20 +113,15 @@ pub enum Stepped<T = ()> {
 /// A wish for a cohort of a tier.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// The period.
     pub period: Period,
-    /// The tier.
     pub tier: u8,
-    /// The member to seat.
     pub member: MemberId,
 }
 
 /// A member to seat in its cohort.
 #[derive(Clone, Debug)]
 pub struct Sitter {
-    /// The member.
     pub member: MemberId,
-    /// The period.
     pub period: Period,
     /// The seat in it, as the member's home shard knows it.
     pub seat: Seat,
@@ -143,10 +134,8 @@ pub struct Sitter {
 /// A member that is seated in its cohort.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 pub struct Seated {
-    /// When it joined.
     #[serde(deserialize_with = "us")]
     pub joined_at: Timestamp,
-    /// Whether this call listed it.
     pub is_listed_now: bool,
 }
 
@@ -185,8 +174,7 @@ pub async fn players(
     members: &[MemberId],
 ) -> Result<Vec<FoundPlayer>, StoreError> {
     let known = known_members(store, shard, members).await?;
-    let players = known.into_iter().map(|known| Ok(known?.stored));
-    Ok(players.collect())
+    Ok(known.into_iter().map(|known| Ok(known?.stored)).collect())
 }
 
 /// What is known of members of a league whose home is this shard.
@@ -196,11 +184,13 @@ pub async fn known_members(
     members: &[MemberId],
 ) -> Result<Vec<Result<KnownMember, StoreError>>, StoreError> {
     let texts = texts_of(store, shard, Kind::Players, members).await?;
-    let known = texts.into_iter().map(|(text, was_erased)| {
-        let stored = StoredPlayer::read(text)?;
-        Ok(KnownMember { stored, was_erased })
-    });
-    Ok(known.collect())
+    Ok(texts
+        .into_iter()
+        .map(|(text, was_erased)| {
+            let stored = StoredPlayer::read(text)?;
+            Ok(KnownMember { stored, was_erased })
+        })
+        .collect())
 }
 
 /// The history of a member of this shard: its last seats that counted, newest first.
@@ -209,8 +199,7 @@ pub async fn played(
     shard: &Shard,
     member: &MemberId,
 ) -> Result<Vec<Played>, StoreError> {
-    let texts = texts_of(store, shard, Kind::Played, std::slice::from_ref(member));
-    let texts = texts.await?;
+    let texts = texts_of(store, shard, Kind::Played, std::slice::from_ref(member)).await?;
     texts
         .iter()
         .flat_map(|(text, _)| text.split(|byte| *byte == b'\n'))
@@ -254,7 +243,7 @@ pub async fn write_players(
         let played = change.played.as_ref().map(to_json).transpose();
         played.map(Option::unwrap_or_default)
     });
-    let written = store
+    let Done::Ok(Tail(written)) = store
         .call_version(&script::WRITE_PLAYERS, shard)
         .keys([Kind::Players, Kind::Played].map(|kind| keys::single(shard, kind)))
         .field("lines", HISTORY_LINES_MAX)
@@ -262,8 +251,9 @@ pub async fn write_players(
         .field("seen", each(changes, PlayerChange::seen_json))
         .field("new", new.collect::<Result<Vec<_>, _>>()?)
         .field("played", played.collect::<Result<Vec<_>, _>>()?)
-        .field("taken", each(changes, PlayerChange::taken));
-    let Done::Ok(Tail(written)) = written.write::<Done<Tail<Vec<_>>>>().await?;
+        .field("taken", each(changes, PlayerChange::taken))
+        .write::<Done<Tail<Vec<_>>>>()
+        .await?;
     for_each_of(written, changes.len())
 }
 
@@ -303,8 +293,9 @@ async fn suggest(
         Closed,
     }
     let Wish { period, tier, .. } = wishes[0];
-    let terms = shard.league_of(period);
-    let terms = terms.expect("invariant: a board with seats is a league");
+    let terms = shard
+        .league_of(period)
+        .expect("invariant: a board with seats is a league");
     let (size, ends, expires) = terms_of(shard, period);
     let suggested = store
         .call_version(&script::TAKE_SEAT, shard)
@@ -372,7 +363,7 @@ pub async fn seat(
         });
         cohorts[place].4.push(index + 1);
     }
-    let seated = store
+    let Done::Ok(Tail(seated)) = store
         .call(&script::SEAT, shard.tag())
         .keys(keys)
         .field("version", shard.version())
@@ -398,8 +389,9 @@ pub async fn seat(
                     0
                 }
             }),
-        );
-    let Done::Ok(Tail(seated)) = seated.write::<Done<Tail<Vec<_>>>>().await?;
+        )
+        .write::<Done<Tail<Vec<_>>>>()
+        .await?;
     for_each_of(seated, sitters.len())
 }
 

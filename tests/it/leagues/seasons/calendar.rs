@@ -35,26 +35,27 @@ impl Calendar {
         let units = [Unit::Day, Unit::Week, Unit::Month, Unit::Season];
         let unit = units[random.below(units.len())];
         let small = |random: &mut Random, bound| i64::try_from(random.below(bound)).unwrap();
-        let quotas = (0..random.below(3)).map(|_| {
-            let counts_points = random.below(2) == 0;
-            Quota {
-                by_voter: false,
-                by_member: true,
-                window: [
-                    QuotaWindow::Total,
-                    QuotaWindow::Period(Unit::Day),
-                    QuotaWindow::Period(unit),
-                ][random.below(3)],
-                max: if counts_points {
-                    20 + small(random, 40)
-                } else {
-                    3 + small(random, 6)
-                },
-                counts_points,
-                extra: Vec::new(),
-            }
-        });
-        let quotas = quotas.collect();
+        let quotas = (0..random.below(3))
+            .map(|_| {
+                let counts_points = random.below(2) == 0;
+                Quota {
+                    by_voter: false,
+                    by_member: true,
+                    window: [
+                        QuotaWindow::Total,
+                        QuotaWindow::Period(Unit::Day),
+                        QuotaWindow::Period(unit),
+                    ][random.below(3)],
+                    max: if counts_points {
+                        20 + small(random, 40)
+                    } else {
+                        3 + small(random, 6)
+                    },
+                    counts_points,
+                    extra: Vec::new(),
+                }
+            })
+            .collect();
         let board = Board {
             zone: ZONES[random.below(ZONES.len())],
             week_start: small(random, 7),

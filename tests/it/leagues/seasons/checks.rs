@@ -23,8 +23,10 @@ impl Game<'_> {
         let expected: Vec<Value> = tiers.collect();
         let path = self.standing(&format!("/tiers?key={key}"));
         let json = client.get(&path).await.expect(200);
-        let tiers = json["tiers"].as_array().unwrap().iter();
-        let tiers: Vec<Value> = tiers
+        let tiers: Vec<Value> = json["tiers"]
+            .as_array()
+            .unwrap()
+            .iter()
             .map(|tier| json!([tier["tier"], tier["cohorts"], tier["members"]]))
             .collect();
         assert_eq!(tiers, expected, "tiers of {key}");
@@ -47,17 +49,19 @@ impl Game<'_> {
         let pages: Vec<Value> = stream::iter(reads).buffered(16).collect().await;
         for (cohort, page) in cohorts.iter().zip(pages) {
             let shown = self.model.shown(period, *cohort);
-            let expected = shown.iter().enumerate().map(|(index, (name, seat))| {
-                json!([
-                    index + 1,
-                    shown_name(name),
-                    seat.score,
-                    text(seat.reached_at)
-                ])
-            });
-            let expected: Vec<Value> = expected.collect();
-            let entries = page["entries"].as_array().unwrap().iter();
-            let entries = entries.map(|entry| {
+            let expected: Vec<Value> = shown
+                .iter()
+                .enumerate()
+                .map(|(index, (name, seat))| {
+                    json!([
+                        index + 1,
+                        shown_name(name),
+                        seat.score,
+                        text(seat.reached_at)
+                    ])
+                })
+                .collect();
+            let entries = page["entries"].as_array().unwrap().iter().map(|entry| {
                 json!([
                     entry["rank"],
                     entry["member"],
@@ -162,8 +166,8 @@ impl Game<'_> {
             let results = self
                 .model
                 .decided
-                .range((period, (0, 0))..(period + 1, (0, 0)));
-            let results = results.count();
+                .range((period, (0, 0))..(period + 1, (0, 0)))
+                .count();
             let has_any = results > 0 || !self.model.cohorts(period).is_empty();
             let state = if period < last { "final" } else { "live" };
             has_any.then(|| json!([self.calendar.key(period), state, results]))
@@ -172,10 +176,12 @@ impl Game<'_> {
         let expected: Vec<Value> = periods.take(100).collect();
         let path = self.standing("/periods?limit=100");
         let json = self.client().get(&path).await.expect(200);
-        let periods = json["periods"].as_array().unwrap().iter();
-        let periods =
-            periods.map(|period| json!([period["key"], period["state"], period["final_cohorts"]]));
-        let periods: Vec<Value> = periods.collect();
+        let periods: Vec<Value> = json["periods"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|period| json!([period["key"], period["state"], period["final_cohorts"]]))
+            .collect();
         assert_eq!(periods, expected);
     }
 

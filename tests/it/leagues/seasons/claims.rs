@@ -31,8 +31,9 @@ impl Game<'_> {
     /// Has the results of the decided cohorts recorded in which a member sits, so that hides from now on revise them.
     pub async fn record_results_of(&mut self, name: &str) {
         let seats = self.model.member(name).seats;
-        let sections = seats.iter().map(|(period, seat)| (*period, seat.cohort));
-        let sections: Vec<Section> = sections
+        let sections: Vec<Section> = seats
+            .iter()
+            .map(|(period, seat)| (*period, seat.cohort))
             .filter(|section| self.model.decided.contains_key(section))
             .filter(|section| !self.results.finals.contains_key(section))
             .collect();
@@ -45,20 +46,22 @@ impl Game<'_> {
     pub async fn follow_revisions(&mut self) {
         let behind = self.results.unrevised();
         let client = self.client();
-        let reads = behind.into_iter().map(|section| {
-            let (path, query) = self.section_path(section);
-            let (rules, client) = (self.results.rules_of(section.0).to_vec(), client.clone());
-            async move {
-                let of = results::Section {
-                    path: &path,
-                    query: &format!("&{query}"),
-                    rules: &rules,
-                    decimals: 0,
-                };
-                (section, results::history(&client, &of).await)
-            }
-        });
-        let reads: Vec<_> = reads.collect();
+        let reads: Vec<_> = behind
+            .into_iter()
+            .map(|section| {
+                let (path, query) = self.section_path(section);
+                let (rules, client) = (self.results.rules_of(section.0).to_vec(), client.clone());
+                async move {
+                    let of = results::Section {
+                        path: &path,
+                        query: &format!("&{query}"),
+                        rules: &rules,
+                        decimals: 0,
+                    };
+                    (section, results::history(&client, &of).await)
+                }
+            })
+            .collect();
         let told: Vec<_> = stream::iter(reads).buffered(READ_AT_ONCE).collect().await;
         for (section, told) in told {
             let told = told.unwrap_or_else(|why| panic!("{section:?}: {why}"));
@@ -82,12 +85,14 @@ impl Game<'_> {
         }
         let clients: Vec<Client> = (0..INSTANCES).map(|_| self.client()).collect();
         let (game, clients) = (&*self, &clients);
-        let reads = sections.into_iter().enumerate();
-        let reads = reads.map(async |(index, section)| {
-            let compared = game.compare_result(&clients[index % INSTANCES], section);
-            compared.await.map_err(|why| format!("{section:?}: {why}"))
-        });
-        let reads: Vec<_> = reads.collect();
+        let reads: Vec<_> = sections
+            .into_iter()
+            .enumerate()
+            .map(async |(index, section)| {
+                let compared = game.compare_result(&clients[index % INSTANCES], section);
+                compared.await.map_err(|why| format!("{section:?}: {why}"))
+            })
+            .collect();
         let reads = stream::iter(reads).buffer_unordered(READ_AT_ONCE);
         for compared in reads.collect::<Vec<_>>().await {
             compared.unwrap_or_else(|why| panic!("{why}"));
@@ -105,8 +110,10 @@ impl Game<'_> {
         let fields = [
             "state", "total", "winner", "revision", "revising", "rewards", "digest",
         ];
-        let own = fields.map(|field| (field.to_owned(), told[field].clone()));
-        let own: serde_json::Map<String, Value> = own.into_iter().collect();
+        let own: serde_json::Map<String, Value> = fields
+            .map(|field| (field.to_owned(), told[field].clone()))
+            .into_iter()
+            .collect();
         let digest = Sha256::digest(&ndjson);
         let digest = digest
             .iter()
@@ -145,13 +152,22 @@ impl Game<'_> {
             let Some(name) = shown_name(name) else {
                 continue;
             };
-            let told = client.get(&format!("{path}/rewards?member={name}")).await;
-            let told = told.expect(200);
-            let told = told["rewards"].as_array().unwrap().iter();
-            let told: Vec<&str> = told.map(|of| of["rule"].as_str().unwrap()).collect();
-            let won = self.results.finals[&section].rewards.keys();
-            let won = won.filter(|(_, member)| member == name);
-            let won: Vec<&str> = won.map(|(rule, _)| rules[*rule].id.as_str()).collect();
+            let told = client
+                .get(&format!("{path}/rewards?member={name}"))
+                .await
+                .expect(200);
+            let told: Vec<&str> = told["rewards"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|of| of["rule"].as_str().unwrap())
+                .collect();
+            let won: Vec<&str> = self.results.finals[&section]
+                .rewards
+                .keys()
+                .filter(|(_, member)| member == name)
+                .map(|(rule, _)| rules[*rule].id.as_str())
+                .collect();
             expect_equal(&format!("rewards of {name}"), &told, &won)?;
         }
         Ok(())
@@ -167,11 +183,12 @@ impl Game<'_> {
         let (rule, name) = self.reward_to_claim(section);
         let (path, query) = self.section_path(section);
         let claim = format!("{path}/rewards/{rule}/members/{name}/claim");
-        let callers = (0..=self.random.below(2)).map(|_| {
-            let by = format!("grant {}", self.random.below(3));
-            (self.client(), by)
-        });
-        let callers: Vec<(Client, String)> = callers.collect();
+        let callers: Vec<(Client, String)> = (0..=self.random.below(2))
+            .map(|_| {
+                let by = format!("grant {}", self.random.below(3));
+                (self.client(), by)
+            })
+            .collect();
         let claims = callers.into_iter().map(async |(client, by)| {
             let answer = client.put(&claim, json!({ "by": by })).await;
             (by, answer.status.as_u16(), exact(&answer.text))
@@ -200,8 +217,9 @@ impl Game<'_> {
     /// The rule and the member of a reward of a cohort; now and then one that there is not.
     fn reward_to_claim(&mut self, section: Section) -> (String, String) {
         let result = &self.results.finals[&section];
-        let known = result.rewards.keys();
-        let known: Vec<_> = known
+        let known: Vec<_> = result
+            .rewards
+            .keys()
             .filter(|(_, name)| shown_name(name).is_some())
             .collect();
         let rules = self.results.rules_of(section.0);
@@ -213,10 +231,14 @@ impl Game<'_> {
             .first()
             .map_or("a", |rule| rule.id.as_str())
             .to_owned();
-        let others = self.names.iter().filter(|name| {
-            self.model.sits_in(name, section) || self.model.seat(name, section.0).is_none()
-        });
-        let others: Vec<String> = others.cloned().collect();
+        let others: Vec<String> = self
+            .names
+            .iter()
+            .filter(|name| {
+                self.model.sits_in(name, section) || self.model.seat(name, section.0).is_none()
+            })
+            .cloned()
+            .collect();
         match others.len() {
             0 => (first, "nobody".to_owned()),
             count => (first, others[self.random.below(count)].clone()),

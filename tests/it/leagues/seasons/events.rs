@@ -266,8 +266,10 @@ impl Game<'_> {
             }
         }
         self.random.shuffle(&mut requests);
-        let bodies = requests.iter().map(|(_, _, body)| body.to_string());
-        let bodies: Vec<_> = bodies.collect();
+        let bodies: Vec<_> = requests
+            .iter()
+            .map(|(_, _, body)| body.to_string())
+            .collect();
         self.note(format!("rush {bodies:?}"));
         requests
     }

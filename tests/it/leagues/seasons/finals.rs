@@ -150,8 +150,10 @@ impl Results {
         claimed: (&str, i64),
     ) -> Claiming {
         let mut rules = self.rules_of(section.0).iter();
-        let place = rules.position(|own| own.id == rule);
-        let Some(place) = place.filter(|_| !model.member(name).is_hidden) else {
+        let Some(place) = rules
+            .position(|own| own.id == rule)
+            .filter(|_| !model.member(name).is_hidden)
+        else {
             return Claiming::None;
         };
         let result = self.finals.get_mut(&section).unwrap();

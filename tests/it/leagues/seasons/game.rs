@@ -74,26 +74,30 @@ pub fn settings(random: &mut Random) -> Settings {
     let mut names = ["bronze", "silver", "gold", "gem"].to_vec();
     random.shuffle(&mut names);
     let count = 1 + random.below(4);
-    let tiers = names[..count].iter().enumerate().map(|(index, name)| {
-        let promote = random.below(7_000);
-        let demote = random.below(10_001 - promote).min(6_000);
-        Tier {
-            name,
-            promote: if index + 1 == count { 0 } else { promote },
-            demote: if index == 0 { 0 } else { demote },
-        }
-    });
-    let tiers = tiers.collect();
+    let tiers = names[..count]
+        .iter()
+        .enumerate()
+        .map(|(index, name)| {
+            let promote = random.below(7_000);
+            let demote = random.below(10_001 - promote).min(6_000);
+            Tier {
+                name,
+                promote: if index + 1 == count { 0 } else { promote },
+                demote: if index == 0 { 0 } else { demote },
+            }
+        })
+        .collect();
     let size = 2 + random.below(6);
-    let bonuses = (0..random.below(3)).map(|_| {
-        let first = 1 + random.below(3);
-        (
-            first,
-            first + random.below(3),
-            i64::try_from(random.below(5)).unwrap(),
-        )
-    });
-    let bonuses = bonuses.collect();
+    let bonuses = (0..random.below(3))
+        .map(|_| {
+            let first = 1 + random.below(3);
+            (
+                first,
+                first + random.below(3),
+                i64::try_from(random.below(5)).unwrap(),
+            )
+        })
+        .collect();
     Settings {
         size,
         join_until: [None, Some(1_000), Some(3_600_000)][random.below(3)],
@@ -257,10 +261,10 @@ impl<'a> Game<'a> {
         self.be_decided().await;
         self.results.rules = finals::rules(&mut self.random, self.calendar.unit);
         let rewards = &self.results.rules;
-        let rewards = rewards
+        let rewards: Value = rewards
             .iter()
-            .map(|rule| crate::model::answers::rule_json(rule, 0));
-        let rewards: Value = rewards.collect();
+            .map(|rule| crate::model::answers::rule_json(rule, 0))
+            .collect();
         self.note(format!("settings {league}, rewards {rewards}"));
         let (client, path) = (self.client(), self.path(""));
         // As a merge patch: nothing of the settings before stays.

@@ -144,8 +144,7 @@ async fn a_great_league_follows_the_model() {
 
 /// Three seats are left in a cohort, and 500 members come at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn five_hundred_joins_at_once_fill_the_seats_that_are_left_and_open_as_many_cohorts_as_needed()
- {
+async fn five_hundred_joins_at_once_fill_free_seats_and_open_only_needed_cohorts() {
     let (world, now) = world().await;
     let settings = Settings {
         size: 100,

@@ -125,9 +125,10 @@ impl Settings {
         let tiers = self.tiers.iter().map(|tier| {
             json!({"name": tier.name, "promote": share(tier.promote), "demote": share(tier.demote)})
         });
-        let bonuses = self.bonuses.iter();
-        let bonuses =
-            bonuses.map(|(first, last, score)| json!({"ranks": [first, last], "score": score}));
+        let bonuses = self
+            .bonuses
+            .iter()
+            .map(|(first, last, score)| json!({"ranks": [first, last], "score": score}));
         let join_until = self.join_until.map(|until| format!("{}s", until / 1_000));
         json!({"cohort_size": self.size, "join_until": join_until, "min_cohort": self.min_cohort,
             "min_score_to_promote": self.min_score, "idle": if self.is_idle_demoted { "demote" } else { "keep" },
@@ -301,8 +302,9 @@ impl Model {
     /// The entries of a cohort, with hidden ones, in their order.
     fn entries(&self, period: i64, cohort: Cohort) -> Vec<(&str, &Seat)> {
         let members = self.sections.get(&(period, cohort)).into_iter().flatten();
-        let entries = members.map(|name| (name.as_str(), &self.members[name].seats[&period]));
-        let mut entries: Vec<_> = entries.collect();
+        let mut entries: Vec<_> = members
+            .map(|name| (name.as_str(), &self.members[name].seats[&period]))
+            .collect();
         entries.sort_by_key(|(name, seat)| (Reverse(seat.score), seat.reached_at, *name));
         entries
     }
@@ -393,8 +395,10 @@ impl Model {
 
     /// The cohorts of periods up to this one that are not decided.
     pub fn undecided(&self, last: i64) -> BTreeSet<Section> {
-        let sections = self.sections.range(..(last + 1, (0, 0)));
-        let sections = sections.map(|(section, _)| *section);
+        let sections = self
+            .sections
+            .range(..(last + 1, (0, 0)))
+            .map(|(section, _)| *section);
         sections
             .filter(|section| !self.decided.contains_key(section))
             .collect()

@@ -134,7 +134,7 @@ impl Game<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn seating_and_turning_that_are_killed_at_every_step_follow_the_model() {
+async fn seating_and_turning_killed_at_every_step_follow_the_model() {
     let (world, mut now) = world().await;
     for number in some_of(0..6, 3) {
         let mut random = Random::new(number);
@@ -181,7 +181,7 @@ fn breaks() -> impl Iterator<Item = u16> {
 
 /// Redis dies after each wait of a seating, with the instance. Another one seats the member then.
 #[tokio::test(flavor = "multi_thread")]
-async fn redis_that_is_killed_at_every_step_of_a_seating_loses_and_doubles_no_seat() {
+async fn redis_killed_at_every_step_of_a_seating_loses_and_doubles_no_seat() {
     let (world, now) = world().await;
     let mut game = Game::of(&world, 3_000, now, (0, few())).await;
     for waits in breaks() {
@@ -208,7 +208,7 @@ async fn redis_that_is_killed_at_every_step_of_a_seating_loses_and_doubles_no_se
 
 /// Redis dies after each wait of the job that turns a league over, with the instance. Another one goes on, or the members do.
 #[tokio::test(flavor = "multi_thread")]
-async fn redis_that_is_killed_at_every_step_of_a_turn_changes_no_outcome() {
+async fn redis_killed_at_every_step_of_a_turn_changes_no_outcome() {
     let (world, now) = world().await;
     let mut game = Game::of(&world, 3_001, now, (FEW, few())).await;
     for waits in breaks() {

@@ -111,8 +111,9 @@ impl Game<'_> {
     /// How long these closings wait for queued events at the most, if all of them do for a time only.
     fn max_delay(&self, closed: &Closed) -> Option<i64> {
         let boards = closed.until.iter();
-        let delays = boards.map(|(board, _)| self.boards[*board].1.board.max_delay);
-        let delays: Option<Vec<i64>> = delays.collect();
+        let delays: Option<Vec<i64>> = boards
+            .map(|(board, _)| self.boards[*board].1.board.max_delay)
+            .collect();
         delays?.into_iter().max()
     }
 
@@ -196,13 +197,17 @@ impl Game<'_> {
             return Ok(());
         };
         let model = &self.boards[board].1;
-        let known = model.finals[&of].rewards.keys();
-        let known: Vec<(usize, String)> = known
+        let known: Vec<(usize, String)> = model.finals[&of]
+            .rewards
+            .keys()
             .filter(|(_, member)| MEMBERS.contains(&member.as_str()))
             .cloned()
             .collect();
-        let ids = model.rules_of(of.0, of.1).iter();
-        let ids: Vec<String> = ids.map(|rule| rule.id.clone()).collect();
+        let ids: Vec<String> = model
+            .rules_of(of.0, of.1)
+            .iter()
+            .map(|rule| rule.id.clone())
+            .collect();
         // Most are there.
         let chosen = known.get(usize::from(reward) % (known.len() + 1));
         let (rule, member) = if let Some((rule, member)) = chosen {

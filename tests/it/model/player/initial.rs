@@ -32,15 +32,18 @@ impl Game<'_> {
                 (MEMBERS[pick(*member, self.members)], score)
             })
             .collect();
-        let fields = scores.iter().map(|(member, score)| {
-            let number = match score {
-                None => "null".to_owned(),
-                Some(Ok(score)) => score_text(*score, decimals),
-                Some(Err(number)) => number.clone(),
-            };
-            format!("{}: {number}", json!(member))
-        });
-        let fields = fields.collect::<Vec<_>>().join(", ");
+        let fields = scores
+            .iter()
+            .map(|(member, score)| {
+                let number = match score {
+                    None => "null".to_owned(),
+                    Some(Ok(score)) => score_text(*score, decimals),
+                    Some(Err(number)) => number.clone(),
+                };
+                format!("{}: {number}", json!(member))
+            })
+            .collect::<Vec<_>>()
+            .join(", ");
         self.log
             .push(format!("instance {instance} sets scores of {id}: {fields}"));
         let request = self.world.instances[instance]

@@ -78,8 +78,11 @@ impl Game<'_> {
             let may_be_listed = |member: &&str| {
                 !model.was_erased(member) || listed.iter().any(|other| other == member)
             };
-            let expected = model.hidden().filter(may_be_listed);
-            let expected: Vec<String> = expected.map(ToOwned::to_owned).collect();
+            let expected: Vec<String> = model
+                .hidden()
+                .filter(may_be_listed)
+                .map(ToOwned::to_owned)
+                .collect();
             expect_equal("who is hidden", &listed, &expected)?;
         }
         Ok(())

@@ -133,8 +133,13 @@ impl Game<'_> {
         let ids: Vec<&String> = self.boards.iter().map(|(id, _)| id).collect();
         let mut checked = Ok(());
         for (id, model) in &self.boards {
-            let retained = model.board.retention.iter().copied().map(unit_name);
-            let retained: Vec<String> = retained.collect();
+            let retained: Vec<String> = model
+                .board
+                .retention
+                .iter()
+                .copied()
+                .map(unit_name)
+                .collect();
             let keys = world.redis.expiries(&keys::pattern(id)).await;
             let slack_ms = world.redis.expiry_slack_ms();
             checked = checked.and(keys::check_expiries(&keys, &retained, slack_ms));

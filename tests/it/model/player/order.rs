@@ -84,8 +84,9 @@ impl Game<'_> {
         detail: Detail,
         closed: Option<&Closed>,
     ) -> Result<(), String> {
-        let answered = answered.into_iter();
-        let answered = answered.map(|(sent, outcome)| (sent.reported(&outcome), outcome));
+        let answered = answered
+            .into_iter()
+            .map(|(sent, outcome)| (sent.reported(&outcome), outcome));
         let (taken, others): (Vec<_>, Vec<_>) =
             answered.partition(|(_, outcome)| outcome.is_taken());
         let mut search = Search {

@@ -21,7 +21,7 @@ async fn status(site: &Site, id: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queued_event_goes_into_the_log_and_is_told_on_its_way() {
+async fn a_queued_event_is_appended_to_the_log_and_reported_as_queued() {
     let site = site().await;
     let event = json!({"id": "1", "member": "ann", "score": 5});
     let answer = site.client().post(EVENTS, event).await.expect(202);
@@ -68,7 +68,7 @@ async fn a_queued_event_goes_into_the_log_and_is_told_on_its_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_an_answer_of_the_log_nothing_is_promised() {
+async fn nothing_is_acknowledged_without_an_answer_from_the_log() {
     let site = site().await;
     site.client()
         .define("sync", json!({"windows": ["all"]}))

@@ -53,7 +53,7 @@ async fn consumers(site: &Site) -> Vec<Consumer> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_in_the_log_before_a_closing_counts_and_what_comes_later_does_not() {
+async fn events_logged_before_a_closing_count_and_later_ones_do_not() {
     for shards in [1, 4] {
         let site = site(json!({ "shards": shards })).await;
         let mut consumers = consumers(&site).await;
@@ -106,7 +106,7 @@ async fn what_was_in_the_log_before_a_closing_counts_and_what_comes_later_does_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_behind_the_ends_does_not_count_though_it_is_applied_while_the_closing_waits() {
+async fn events_logged_after_the_ends_do_not_count_even_if_applied_during_the_closing() {
     for shards in [1, 4] {
         let site = site(json!({ "shards": shards })).await;
         let mut consumers = consumers(&site).await;
@@ -157,7 +157,7 @@ async fn what_comes_behind_the_ends_does_not_count_though_it_is_applied_while_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closing_that_may_not_wait_for_longer_counts_what_it_cuts_off_of_the_log() {
+async fn a_closing_past_max_delay_counts_the_log_events_it_cuts_off() {
     for shards in [1, 3] {
         let site = site(json!({"shards": shards, "max_delay": "1m"})).await;
         let mut consumers = consumers(&site).await;
@@ -198,7 +198,7 @@ async fn a_closing_that_may_not_wait_for_longer_counts_what_it_cuts_off_of_the_l
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closing_waits_for_a_log_that_does_not_answer_as_long_as_it_may() {
+async fn a_closing_waits_for_a_silent_log_up_to_its_limit() {
     let site = site(json!({"shards": 2, "max_delay": "1m"})).await;
     site.log.is_away.store(true, Ordering::Relaxed);
     site.clock.set(instant("2026-11-21T12:10:00Z"));
@@ -219,7 +219,7 @@ async fn a_closing_waits_for_a_log_that_does_not_answer_as_long_as_it_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closing_goes_on_to_wait_for_the_log_when_its_board_has_moved() {
+async fn a_closing_still_waits_for_the_log_after_its_board_moved() {
     for to in [1, 3] {
         let site = site(json!({"shards": 2})).await;
         let mut consumers = consumers(&site).await;

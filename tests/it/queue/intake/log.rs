@@ -121,8 +121,12 @@ impl Log {
     fn read(&self, number: i32, from: i64, count: usize) -> (Vec<LogEvent>, i64) {
         let mut partitions = self.partitions.lock();
         let records = partitions.entry(number).or_default();
-        let events = records.events.range(from..).take(count);
-        let events: Vec<LogEvent> = events.map(|(_, event)| event.clone()).collect();
+        let events: Vec<LogEvent> = records
+            .events
+            .range(from..)
+            .take(count)
+            .map(|(_, event)| event.clone())
+            .collect();
         let upto = if events.len() < count {
             records.end
         } else {
@@ -186,8 +190,9 @@ impl EventLog for Log {
         async move {
             self.check()?;
             let partitions = self.partitions.lock();
-            let ends = partitions.iter();
-            let ends = ends.map(|(number, records)| (partition(*number), records.end));
+            let ends = partitions
+                .iter()
+                .map(|(number, records)| (partition(*number), records.end));
             Ok(ends.collect())
         }
         .boxed()
@@ -198,8 +203,7 @@ impl EventLog for Log {
             self.check()?;
             let (mut found, mut looks) = (Vec::new(), 0);
             for (number, event) in self.all() {
-                let mut from = sought.from.iter();
-                let from = from.find(|(of, _)| of.number == number);
+                let from = sought.from.iter().find(|(of, _)| of.number == number);
                 if from.is_some_and(|(_, from)| event.offset < *from) {
                     continue;
                 }

@@ -39,7 +39,7 @@ async fn fields(site: &Site) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn consumers_that_stay_away_during_moves_have_nothing_taken_twice() {
+async fn consumers_absent_during_moves_take_nothing_twice() {
     for shards in [&[3][..], &[1, 4], &[3, 2, 1]] {
         let site = Site::start(1).await;
         define(&site, 2).await;
@@ -92,7 +92,7 @@ async fn consumers_that_stay_away_during_moves_have_nothing_taken_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_come_into_the_old_queues_until_the_move_holds_them() {
+async fn records_enter_the_old_queues_until_the_move_pauses_them() {
     for from in [1, 2] {
         let site = Site::start(2).await;
         define(&site, from).await;
@@ -130,7 +130,7 @@ async fn records_come_into_the_old_queues_until_the_move_holds_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_former_shards_remember_by_its_id_is_not_put_again() {
+async fn an_event_known_to_former_shards_is_not_queued_again() {
     let site = Site::start(1).await;
     define(&site, 2).await;
     let client = site.client();

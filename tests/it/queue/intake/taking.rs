@@ -39,7 +39,7 @@ pub(super) async fn assert_sums(site: &Site) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_record_counts_once_amid_rebalances_and_zombies() {
+async fn each_record_counts_once_during_rebalances_and_with_zombie_consumers() {
     let site = Site::start(2).await;
     define(&site, 4).await;
     write(&site, 0, 300);
@@ -65,7 +65,7 @@ async fn each_record_counts_once_amid_rebalances_and_zombies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_begins_where_the_farthest_shard_is_and_new_shards_hold_it_up_not() {
+async fn a_consumer_starts_at_the_farthest_shard_and_new_shards_do_not_delay_it() {
     let site = Site::start(1).await;
     define(&site, 2).await;
     write(&site, 0, 90);
@@ -103,7 +103,7 @@ async fn a_consumer_begins_where_the_farthest_shard_is_and_new_shards_hold_it_up
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_not_come_into_a_queue_is_dead_and_the_partition_goes_on() {
+async fn a_record_that_can_not_be_queued_is_a_dead_letter_and_the_partition_goes_on() {
     let site = Site::start(1).await;
     define(&site, 2).await;
     let tiers = json!([{"name": "low", "promote": 0.3, "demote": 0}, {"name": "high", "promote": 0, "demote": 0.5}]);
@@ -172,7 +172,7 @@ async fn what_can_not_come_into_a_queue_is_dead_and_the_partition_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_without_at_counts_for_the_time_of_its_record() {
+async fn an_event_without_at_takes_the_time_of_its_record() {
     let site = Site::start(1).await;
     define(&site, 2).await;
     let at = |logged_at: &str, member| {
@@ -192,8 +192,9 @@ async fn an_event_without_at_counts_for_the_time_of_its_record() {
         let path = format!("/v1/boards/b/standings/day?key={key}");
         let page = site.client().get(&path).await.expect(200);
         let entries = page["entries"].as_array().unwrap().iter();
-        let members = entries.map(|entry| entry["member"].as_str().unwrap().to_owned());
-        let mut members: Vec<String> = members.collect();
+        let mut members: Vec<String> = entries
+            .map(|entry| entry["member"].as_str().unwrap().to_owned())
+            .collect();
         members.sort_unstable();
         members
     };
@@ -209,7 +210,7 @@ async fn an_event_without_at_counts_for_the_time_of_its_record() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_that_was_made_again_does_not_get_the_events_of_the_one_before() {
+async fn a_recreated_board_does_not_get_events_of_its_predecessor() {
     let site = Site::start(1).await;
     define(&site, 2).await;
     let client = site.client().queueing();
@@ -266,7 +267,7 @@ async fn without_room_records_wait_in_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_goes_back_is_given_again_what_it_has_lost() {
+async fn a_redis_that_went_back_gets_lost_records_again() {
     for is_moved_on in [false, true] {
         let site = Site::start(2).await;
         define(&site, 3).await;
@@ -312,7 +313,7 @@ async fn a_redis_that_goes_back_is_given_again_what_it_has_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shard_whose_first_word_is_lost_is_covered_by_the_floor() {
+async fn a_shard_whose_first_position_is_lost_is_covered_by_the_floor() {
     let site = Site::start(1).await;
     define(&site, 2).await;
     let mut consumer = site.consumer(0, 0).await;
@@ -334,7 +335,7 @@ async fn a_shard_whose_first_word_is_lost_is_covered_by_the_floor() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shard_whose_first_word_is_lost_is_noticed_by_a_consumer_that_it_has_not_answered() {
+async fn a_consumer_notices_a_shard_whose_first_position_is_lost() {
     let site = Site::start(1).await;
     define(&site, 2).await;
     let mut consumer = site.consumer(0, 0).await;
@@ -357,7 +358,7 @@ async fn a_shard_whose_first_word_is_lost_is_noticed_by_a_consumer_that_it_has_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_log_is_refused_and_one_whose_beginning_is_gone_is_taken_from_where_it_begins() {
+async fn a_different_log_is_refused_and_a_truncated_one_is_read_from_its_beginning() {
     let site = Site::start(1).await;
     define(&site, 2).await;
     write(&site, 0, 60);
@@ -381,7 +382,7 @@ async fn another_log_is_refused_and_one_whose_beginning_is_gone_is_taken_from_wh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rounds_reach_all_boards_and_raise_the_floor_by_the_position_before() {
+async fn rounds_reach_all_boards_and_raise_the_floor_to_the_previous_position() {
     let site = Site::start(1).await;
     define(&site, 4).await;
     let engine = Arc::clone(&site.instances[0].engine);
@@ -416,7 +417,7 @@ async fn rounds_reach_all_boards_and_raise_the_floor_by_the_position_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_logged_before_an_erasure_does_not_count_whenever_it_is_taken() {
+async fn records_from_before_an_erasure_never_count() {
     for shards in [1, 3] {
         let site = Site::start(1).await;
         define(&site, shards).await;
@@ -452,7 +453,7 @@ async fn what_was_logged_before_an_erasure_does_not_count_whenever_it_is_taken()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_records_without_a_time_of_their_own_the_last_one_in_the_partition_wins() {
+async fn of_records_without_at_the_last_one_in_the_partition_wins() {
     let site = Site::start(1).await;
     let definition = json!({"windows": ["day", "all"], "update": "last", "shards": 2});
     site.client().define("b", definition).await;
@@ -479,7 +480,7 @@ async fn of_records_without_a_time_of_their_own_the_last_one_in_the_partition_wi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_would_come_into_another_period_behind_what_its_member_has_keeps_its_time() {
+async fn an_older_record_keeps_the_period_of_its_own_time() {
     let site = Site::start_at(1, "2026-11-22T00:00:00Z", QueueBounds::default()).await;
     let definition = json!({"windows": ["day", "all"], "update": "last"});
     site.client().define("b", definition).await;

@@ -48,7 +48,6 @@ pub enum Answer {
 /// An answer, and what the call has seen of the shard.
 #[derive(Clone, Debug)]
 pub struct ShardAnswer {
-    /// The answer.
     pub answer: Answer,
     /// The barrier of the shard then: no event before it counts any more.
     pub barrier: Option<Timestamp>,
@@ -105,8 +104,8 @@ pub(super) fn read_all(
     let barrier = reply.integer_or_none()?.map(Timestamp::from_ms_clamped);
     let answers = queries
         .iter()
-        .map(|(query, _)| answer(board, query, &mut reply.list()?));
-    let answers = answers.collect::<Result<Vec<_>, StoreError>>()?;
+        .map(|(query, _)| answer(board, query, &mut reply.list()?))
+        .collect::<Result<Vec<_>, StoreError>>()?;
     let changed = Changed::from_stored(&reply.text()?);
     let changed = require(changed, "a head lacks the number of its changes")?;
     let digits = reply.text()?;
@@ -114,14 +113,16 @@ pub(super) fn read_all(
         let digit = digits.as_bytes().get(index.wrapping_sub(1));
         digit == Some(&b'1')
     };
-    let seen = queries.iter().zip(answers);
-    let seen = seen.map(|((_, indexes), answer)| ShardAnswer {
-        answer,
-        barrier,
-        changed,
-        has_entries: indexes.map(has_entries),
-    });
-    Ok(seen.collect())
+    Ok(queries
+        .iter()
+        .zip(answers)
+        .map(|((_, indexes), answer)| ShardAnswer {
+            answer,
+            barrier,
+            changed,
+            has_entries: indexes.map(has_entries),
+        })
+        .collect())
 }
 
 fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, StoreError> {
@@ -184,21 +185,28 @@ fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
     let places: Vec<&mut Option<EntryData>> = match answer {
         Answer::Page(page) => {
             let Page { entries, me, .. } = own(page)?;
-            let entries = entries.iter_mut().chain(me);
-            entries.map(|entry| &mut entry.data).collect()
+            entries
+                .iter_mut()
+                .chain(me)
+                .map(|entry| &mut entry.data)
+                .collect()
         }
-        Answer::Member(Some(neighbourhood)) => {
-            let entries = own(neighbourhood)?.entries.iter_mut();
-            entries.map(|entry| &mut entry.data).collect()
-        }
-        Answer::Subset(subset) => {
-            let entries = own(subset)?.entries.iter_mut().flatten();
-            entries.map(|(_, entry)| &mut entry.data).collect()
-        }
-        Answer::Slice(slice) => {
-            let lines = own(slice)?.entries.iter_mut();
-            lines.map(|line| &mut line.data).collect()
-        }
+        Answer::Member(Some(neighbourhood)) => own(neighbourhood)?
+            .entries
+            .iter_mut()
+            .map(|entry| &mut entry.data)
+            .collect(),
+        Answer::Subset(subset) => own(subset)?
+            .entries
+            .iter_mut()
+            .flatten()
+            .map(|(_, entry)| &mut entry.data)
+            .collect(),
+        Answer::Slice(slice) => own(slice)?
+            .entries
+            .iter_mut()
+            .map(|line| &mut line.data)
+            .collect(),
         _ => Vec::new(),
     };
     for place in places {

@@ -25,9 +25,7 @@ use crate::redis::args::{shown_score, stored_score};
 pub struct Entry {
     /// From 1, as the board's ranking counts; `None` after the last listed entry.
     pub rank: Option<u64>,
-    /// The member.
     pub member: Arc<str>,
-    /// Its score.
     pub score: Score,
     /// When that score was reached; `None` on boards with `ties: member`.
     pub reached_at: Option<Timestamp>,
@@ -55,13 +53,11 @@ pub struct Page {
     pub total: u64,
     /// How many entries its list has.
     pub listed: u64,
-    /// The part.
     pub entries: Vec<Entry>,
     /// The entry of the requested member, if it has one.
     pub me: Option<Entry>,
     /// The voters of its entries and of its `me`.
     pub voters: OnceCell<Voters>,
-    /// The profiles of its members.
     pub profiles: OnceCell<Profiles>,
     /// The page as it is sent.
     pub memo: Memo,
@@ -199,14 +195,11 @@ impl SortKey {
 /// An entry of a shard: lines sort as their marks do.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Line {
-    /// Its sort key.
     pub mark: SortKey,
-    /// Its data, if requested.
     pub data: Option<EntryData>,
 }
 
 impl Line {
-    /// The entry with this rank.
     pub fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
         Ok(Entry {
             data: self.data.clone(),
@@ -235,7 +228,6 @@ pub struct Slice {
     pub position: u64,
     /// The position of the first entry.
     pub from: u64,
-    /// The entries.
     pub entries: Vec<Line>,
 }
 

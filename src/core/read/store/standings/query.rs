@@ -33,7 +33,6 @@ pub enum Selection {
     },
     /// This many entries before a score.
     Around {
-        /// The score.
         score: i64,
         /// How many better entries.
         ahead: u64,
@@ -70,7 +69,6 @@ impl Selection {
 pub enum Query {
     /// `count` entries, and the entry of `member`.
     Page {
-        /// The standing.
         standing: Standing,
         /// Where they begin.
         selection: Selection,
@@ -81,32 +79,25 @@ pub enum Query {
     },
     /// A member, up to `around` neighbours on each side, and its position in `previous`.
     Member {
-        /// The standing.
         standing: Standing,
-        /// The standing before.
         previous: Option<Standing>,
-        /// The member.
         member: MemberId,
         /// How many neighbours on each side: 1 or more.
         around: u64,
     },
     /// Some members.
     Subset {
-        /// The standing.
         standing: Standing,
-        /// The members.
         members: Vec<MemberId>,
     },
     /// The totals of a standing.
     Amounts {
-        /// The standing.
         standing: Standing,
         /// The periods whose events are counted.
         periods: Vec<Period>,
     },
     /// About `count` entries, evenly spread between two positions.
     Spread {
-        /// The standing.
         standing: Standing,
         /// The first position.
         from: u64,
@@ -117,9 +108,7 @@ pub enum Query {
     },
     /// `before` entries before a mark, and `count` from it on.
     Slice {
-        /// The standing.
         standing: Standing,
-        /// The mark.
         mark: SortKey,
         /// How many before it.
         before: u64,
@@ -128,9 +117,7 @@ pub enum Query {
     },
     /// How many entries are before each mark.
     Positions {
-        /// The standing.
         standing: Standing,
-        /// The marks.
         marks: Vec<SortKey>,
     },
     /// Nothing but what every answer comes with, for a standing and the one before.

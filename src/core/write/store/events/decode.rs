@@ -92,7 +92,6 @@ pub(super) fn recalled(board: &Board, plan: &Plan, result: Value) -> Result<Reca
     }
 }
 
-/// The parts of a record.
 struct Parts<'a> {
     fingerprint: u64,
     status: Status,

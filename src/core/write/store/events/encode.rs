@@ -407,16 +407,21 @@ impl<'a> Encoder<'a> {
         if let Some(index) = self.route_indexes.get(&variant) {
             return *index;
         }
-        let writes = route.writes.iter();
-        let writes = writes.flat_map(|write| self.write(write, cohort)).collect();
+        let writes = route
+            .writes
+            .iter()
+            .flat_map(|write| self.write(write, cohort))
+            .collect();
         let sums = route
             .sums
             .iter()
-            .map(|sum| self.sum(sum, ready.sends_history(sum)));
-        let sums = sums.collect();
-        let turnouts = route.turnouts.iter();
-        let turnouts = turnouts.map(|(period, expires)| self.turnout(*period, *expires));
-        let turnouts = turnouts.collect();
+            .map(|sum| self.sum(sum, ready.sends_history(sum)))
+            .collect();
+        let turnouts = route
+            .turnouts
+            .iter()
+            .map(|(period, expires)| self.turnout(*period, *expires))
+            .collect();
         let section = ready.plan.section();
         let seats = section.map(|section| self.key(keys::seats(self.shard, &section)));
         self.call.routes.push(RouteArgs {
