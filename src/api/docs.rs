@@ -12,8 +12,11 @@ use utoipa_swagger_ui::Config;
 use crate::http::packed::{document, unpacked};
 use crate::http::problem::{NOT_FOUND, Problem};
 
-/// The title of the page in the package, and the one that is shown instead.
-const TITLES: (&str, &str) = ("<title>Swagger UI</title>", "<title>standings: API</title>");
+/// The title of the page in the package, and what the page has instead.
+const TITLES: (&str, &str) = (
+    "<title>Swagger UI</title>",
+    "<title>standings: API</title>\n    <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">",
+);
 
 pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
@@ -31,7 +34,7 @@ pub(crate) async fn answer_document() -> impl IntoResponse {
 
 /// A file of the page. The page keeps the API key in the browser across reloads.
 fn file(name: &str) -> Result<Response, Problem> {
-    let config = Config::from("/openapi.json").persist_authorization(true);
+    let config = Config::from("../openapi.json").persist_authorization(true);
     let file = utoipa_swagger_ui::serve(name, Arc::new(config))
         .map_err(|error| Problem::internal(error.to_string()))?
         .ok_or_else(|| Problem::new(NOT_FOUND, "there is no such file"))?;

@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use axum::http::Method;
 use indexmap::IndexMap;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::openapi::example::ExampleBuilder;
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::tag::Tag;
-use utoipa::openapi::{Components, Content, Info, OpenApi, OpenApiVersion, Ref, RefOr, Response};
+use utoipa::openapi::{Components, Content, Info, OpenApi, Ref, RefOr, Response, Server};
 use utoipa::{OpenApi as _, PartialSchema};
 use utoipa_axum::router::OpenApiRouter;
 
@@ -28,6 +28,8 @@ use crate::http::observe;
 use crate::http::problem::ProblemBody;
 use crate::live::message::{EndBody, PeriodBody};
 
+/// The version of `OpenAPI` that the document is written in, which utoipa does not know (`document/schemas/dialect.rs`).
+pub const VERSION: &str = "3.0.3";
 /// The responses of a session, by the ids of their operations.
 const EXAMPLES: &str = include_str!("../../openapi/examples.json");
 
@@ -35,9 +37,10 @@ const EXAMPLES: &str = include_str!("../../openapi/examples.json");
 #[openapi(
     info(
         title = "standings",
-        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, the score of one member. A standing depends only on which events were accepted: late, duplicate or batched events never distort ranks.\n\nThe request examples work as they are, from top to bottom of this page, if you leave the `DELETE`s for the end. Those of `leagues` need a board `run_league`, and those of `results` work when the day is over.\n\nEvery error is `application/problem+json` (RFC 9457). Programs should use its `code`; its `type` is the address of a page that explains it, and [/problems](/problems) lists all. In addition to the errors that an operation lists, the service may return 405 `method-not-allowed`, 414 `uri-too-long` and 431 `head-too-large`, and 429 `rate-limited` with `Retry-After` if the API key has a rate.",
-        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+        description = "Exact leaderboards and vote rankings over HTTP, on Redis.\n\nA **board** is a definition. A **standing** is one ranked list of a board: one *window* (`day`, `last-7-days`, …) at one *key* (`2026-11-21`). An **event** adds to, or sets, the score of one member. A standing depends only on which events were accepted: late, duplicate or batched events never distort ranks.\n\nThe request examples work as they are, from top to bottom of this page, if you create the board with its example *Days, weeks and rewards*, and leave the `DELETE`s for the end. Those of `leagues` need a board `run_league`, and those of `results` work when the day is over.\n\nEvery error is `application/problem+json` (RFC 9457). Programs should use its `code`; its `type` is the address of a page that explains it, and [/problems](../problems) lists all. In addition to the errors that an operation lists, the service may return 405 `method-not-allowed`, 414 `uri-too-long` and 431 `head-too-large`, and 429 `rate-limited` with `Retry-After` if the API key has a rate.",
+        license(name = "Apache-2.0", url = "https://www.apache.org/licenses/LICENSE-2.0"),
     ),
+    servers((url = "./", description = "Where this document is.")),
     security((), ("api_key" = [])),
     components(schemas(ProblemBody, PeriodBody, EndBody)),
 )]
@@ -289,7 +292,8 @@ fn add_examples(document: &mut OpenApi) {
     }
 }
 
-/// Adds the templates to the example of a definition, which then comes first: all other examples are of its board.
+/// Adds a short example of a definition, the first by its name, and the templates. All other examples are of the board of
+/// the operation's own example.
 fn add_templates(document: &mut OpenApi) {
     let is_put = |operation: &Operation| operation.operation_id.as_deref() == Some("put_board");
     let put = operations(document)
@@ -310,6 +314,12 @@ fn add_templates(document: &mut OpenApi) {
             );
             content.examples.insert("all-kinds".to_owned(), own);
         }
+        let short = example(
+            "The best score of each member",
+            "All other fields have their defaults.",
+            json!({"update": "max"}),
+        );
+        content.examples.insert("a-first-board".to_owned(), short);
         for template in &TEMPLATES {
             let fields = serde_json::from_str(template.fields).expect("invariant: it is JSON");
             let shown = example(template.name, template.about, fields);
@@ -318,6 +328,7 @@ fn add_templates(document: &mut OpenApi) {
     }
 }
 
+/// The OpenAPI document, in [`VERSION`] but for the field that names it.
 pub fn document() -> OpenApi {
     let described = table::router(OpenApiRouter::with_openapi(Document::openapi()), None);
     let mut document = described.into_openapi();
@@ -335,8 +346,9 @@ pub fn document() -> OpenApi {
 /// The document with its operations in the order of the table of routes.
 #[derive(Serialize)]
 struct Ordered {
-    openapi: OpenApiVersion,
+    openapi: &'static str,
     info: Info,
+    servers: Option<Vec<Server>>,
     paths: IndexMap<String, IndexMap<String, Operation>>,
     components: Option<Components>,
     security: Option<Vec<SecurityRequirement>>,
@@ -364,16 +376,17 @@ pub fn text() -> serde_json::Result<String> {
         operations.insert(method.as_str().to_ascii_lowercase(), operation.clone());
     }
     let OpenApi {
-        openapi,
         info,
+        servers,
         components,
         security,
         tags,
         ..
     } = document;
     serde_json::to_string_pretty(&Ordered {
-        openapi,
+        openapi: VERSION,
         info,
+        servers,
         paths,
         components,
         security,

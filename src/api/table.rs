@@ -378,7 +378,7 @@ fn describe(operation: &mut Operation, tag: &Tag, access: Access) {
     };
     operation.security = Some(vec![
         SecurityRequirement::default(),
-        SecurityRequirement::new("api_key", [scope]),
+        SecurityRequirement::new("api_key", [] as [&str; 0]),
     ]);
     let callers = match access {
         Access {

@@ -220,7 +220,7 @@ impl From<Line> for AuditLine {
 /// members, reviewed names, or created, changed or deleted an API key or a webhook, or tried to. The newest line comes
 /// first. A request scans at most 10,000 lines: a part may have few lines or none even if `next` is set.
 #[utoipa::path(
-    get, path = "/v1/audit", operation_id = "list_audit",
+    get, path = "/v1/audit", operation_id = "list_audit_log",
     params(AuditParams),
     responses((status = 200, description = "The lines, the newest first", body = AuditLog))
 )]

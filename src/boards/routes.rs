@@ -224,7 +224,7 @@ pub async fn put(
 /// The body is a merge patch (RFC 7396) of the definition. Missing fields are kept; null gives a field its default. Nested
 /// objects, such as `retention`, are merged too; lists are replaced as a whole. The rules of `PUT` apply.
 #[utoipa::path(
-    patch, path = "/v1/boards/{board}", operation_id = "patch_board",
+    patch, path = "/v1/boards/{board}", operation_id = "update_board",
     params(
         ("If-Match" = Option<String>, Header, description = "The `ETag` of a definition: only this version is changed"),
         ChangeParams,

@@ -81,7 +81,9 @@ fn settings() -> impl Iterator<Item = &'static Setting> {
 
 fn input(schema: &Value, document: &Value) -> Input {
     fn resolved<'a>(schema: &'a Value, document: &'a Value) -> &'a Value {
-        let at = schema["$ref"].as_str().and_then(|at| at.strip_prefix('#'));
+        let reference = schema.pointer("/allOf/0").unwrap_or(schema);
+        let at = reference["$ref"].as_str();
+        let at = at.and_then(|at| at.strip_prefix('#'));
         at.and_then(|at| document.pointer(at)).unwrap_or(schema)
     }
     let schema = resolved(schema, document);

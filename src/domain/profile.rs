@@ -55,7 +55,7 @@ impl PartialEq for Profile {
 /// A profile to write.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = NewProfile)]
+#[schema(as = ProfileInput)]
 pub struct Draft {
     /// The member's name: 1 to 64 characters of any script, without control characters and invisible characters.
     #[schema(min_length = 1, example = "Ann")]

@@ -161,7 +161,7 @@ fn with_secret(app: &App, key: FoundKey, secret: String) -> JsonResponse<KeyWith
 /// create it again. All instances accept the key within a second. A service without keys in its configuration is open: it
 /// lets everybody do everything, with or without a key, and says so in `warning`.
 #[utoipa::path(
-    put, path = "/v1/keys/{name}", operation_id = "put_key",
+    put, path = "/v1/keys/{name}", operation_id = "create_key",
     request_body(content = Grant, example = json!({
         "scopes": ["read", "write"], "boards": ["run_*"], "rate": "50/s", "expires_at": null})),
     responses(

@@ -224,7 +224,7 @@ pub async fn leave(
 /// The member plays in this tier from the next period on, whatever the outcome of the running one. The member need not have
 /// joined yet. An earlier order for the next period is replaced.
 #[utoipa::path(
-    put, path = "/v1/boards/{board}/league/members/{member}", operation_id = "put_league_member",
+    put, path = "/v1/boards/{board}/league/members/{member}", operation_id = "set_league_tier",
     params(LeaguePath, MemberPath),
     request_body(content = TierOrderBody, example = json!({"tier": "gold"})),
     responses(

@@ -146,7 +146,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// itself. `period` reports that a new period has begun, and `end` why the stream ends. The stream of a cohort ends with its
 /// period: the next one has other cohorts, even if they have the same names.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/stream", operation_id = "stream",
+    get, path = "/v1/boards/{board}/standings/{window}/stream", operation_id = "stream_standing",
     params(StandingPath, StreamParams, LastEventId),
     responses(
         (status = 200, description = "The events, in an endless stream", content_type = "text/event-stream", body = String, example = "event: standing\ndata: {\"board\":\"run_hero\",\"window\":\"day\",\"key\":\"2026-11-21\",\"total\":1,\"listed\":1,\"page\":1,\"size\":10,\"entries\":[{\"rank\":1,\"member\":\"999\",\"score\":30,\"previous_rank\":null}],\"me\":null}\nid: 2026-11-21/19883f4a7c12.1.0.l~0.1.2f.4f0c2a9be41d\n\n"),

@@ -19,7 +19,7 @@ use crate::http::problem::Problem;
 /// What a stream token is for.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = NewStreamToken)]
+#[schema(as = StreamTokenRequest)]
 pub struct NewStreamTokenBody {
     /// The board.
     board: BoardId,
@@ -43,7 +43,7 @@ pub struct StreamTokenBody {
 /// any number of times, and nothing else; in a league, those of all cohorts. It becomes invalid when the API key that
 /// created it is deleted.
 #[utoipa::path(
-    post, path = "/v1/stream-tokens", operation_id = "make_stream_token",
+    post, path = "/v1/stream-tokens", operation_id = "create_stream_token",
     request_body(content = NewStreamTokenBody, example = json!({"board": "run_hero", "window": "day"})),
     responses(
         (status = 200, description = "The token", body = StreamTokenBody),

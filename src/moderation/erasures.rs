@@ -15,7 +15,7 @@ use crate::http::problem::Problem;
 /// standings in the background. Events of the member count only if they are after the erasure; the member then starts from
 /// nothing. A hide of the member is kept. The response is the same if the member doesn't exist.
 #[utoipa::path(
-    delete, path = "/v1/boards/{board}/members/{member}", operation_id = "delete_member",
+    delete, path = "/v1/boards/{board}/members/{member}", operation_id = "erase_member",
     responses((status = 204, description = "The member was erased"))
 )]
 pub async fn delete(
@@ -32,7 +32,7 @@ pub async fn delete(
 /// After the response nothing shows the member on any board, as if each board had erased it. The job removes the member's
 /// data; its `failed` names boards where that is not possible. Boards created later are not affected.
 #[utoipa::path(
-    delete, path = "/v1/members/{member}", operation_id = "delete_member_everywhere",
+    delete, path = "/v1/members/{member}", operation_id = "erase_member_everywhere",
     responses(
         (status = 202, description = "The member was erased; a job removes its data", body = TaskBody, headers(
             ("Location" = String, description = "The address of the job"))),

@@ -5,7 +5,6 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa::openapi::schema::{Array, ArrayBuilder, ObjectBuilder, SchemaType, Type};
 
 use super::tasks::model::Action;
 use super::tasks::routes::TaskBody;
@@ -101,8 +100,9 @@ pub struct ModerationBody {
     /// When the hide ends. By default it has no end.
     #[serde(default)]
     until: Option<Timestamp>,
-    /// The ids of up to 100 boards; or `*` for all boards, including those created later.
-    #[schema(schema_with = boards)]
+    /// The ids of up to 100 boards; or `["*"]` for all boards, including those created later. A plain `"*"` is accepted
+    /// too.
+    #[schema(value_type = Vec<String>)]
     boards: Boards,
 }
 
@@ -111,17 +111,6 @@ pub struct ModerationBody {
 enum Boards {
     Text(String),
     List(Vec<String>),
-}
-
-fn boards() -> Array {
-    let types = [Type::Array, Type::String].to_vec();
-    ArrayBuilder::new()
-        .schema_type(SchemaType::Array(types))
-        .items(ObjectBuilder::new().schema_type(Type::String))
-        .description(Some(
-            "The ids of up to 100 boards; or `*` for all boards, also those that are created later.",
-        ))
-        .build()
 }
 
 /// The result on one board, with its `status`.
@@ -217,6 +206,7 @@ impl ModerationBody {
     fn boards(&self) -> Result<Option<Vec<BoardId>>, Problem> {
         let list = match &self.boards {
             Boards::Text(text) if text == ALL_BOARDS => return Ok(None),
+            Boards::List(list) if *list == [ALL_BOARDS] => return Ok(None),
             Boards::List(list) if (1..=BOARDS_MAX).contains(&list.len()) => list,
             Boards::Text(_) | Boards::List(_) => {
                 let detail =
@@ -241,7 +231,7 @@ impl ModerationBody {
 /// sum of any window. Its events still count, unseen. You can hide a member that is not on the board yet. A member that is
 /// already hidden gets the new reason and end; the response is the same.
 #[utoipa::path(
-    put, path = "/v1/boards/{board}/hidden/{member}", operation_id = "put_hidden",
+    put, path = "/v1/boards/{board}/hidden/{member}", operation_id = "hide_member",
     request_body(content = HideBody, example = json!({"reason": "cheating"})),
     responses(
         (status = 200, description = "The member is hidden", body = HiddenMember),
@@ -268,7 +258,7 @@ pub async fn put(
 ///
 /// Once this returns, every later read shows the member in the place that its events gave it, including ties.
 #[utoipa::path(
-    delete, path = "/v1/boards/{board}/hidden/{member}", operation_id = "delete_hidden",
+    delete, path = "/v1/boards/{board}/hidden/{member}", operation_id = "unhide_member",
     responses(
         (status = 204, description = "The member is not hidden any more"),
         (status = 404, description = "`board-not-found`, `not-hidden`"),
@@ -286,7 +276,7 @@ pub async fn delete(
 
 /// Read how a member of a board is hidden.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/hidden/{member}", operation_id = "get_hidden",
+    get, path = "/v1/boards/{board}/hidden/{member}", operation_id = "get_hidden_member",
     responses(
         (status = 200, description = "How the member is hidden", body = HiddenMember),
         (status = 404, description = "`board-not-found`, `not-hidden`"),
@@ -299,7 +289,7 @@ pub async fn get(State(app): Shared, board: BoardId, member: MemberId) -> Answer
 
 /// List the hidden members of a board.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/hidden", operation_id = "list_hidden",
+    get, path = "/v1/boards/{board}/hidden", operation_id = "list_hidden_members",
     params(HiddenParams),
     responses(
         (status = 200, description = "The hidden members, ordered by the bytes of their ids", body = HiddenList, example = json!({
@@ -331,9 +321,9 @@ pub async fn hidden(
 /// boards created later, as part of their creation (a *standing order*). `unhide` on all boards ends that. The last order
 /// for a member counts: it replaces a running job.
 #[utoipa::path(
-    post, path = "/v1/moderation", operation_id = "post_moderation",
+    post, path = "/v1/moderation", operation_id = "moderate_member",
     request_body(content = ModerationBody, example = json!({
-        "action": "hide", "member": "troll-7", "reason": "cheating", "boards": "*"})),
+        "action": "hide", "member": "troll-7", "reason": "cheating", "boards": ["*"]})),
     responses(
         (status = 200, description = "The result on each board of the list", body = ModerationResults, example = json!({
             "results": [{"board": "run_hero", "status": "done", "hidden": {"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating",
@@ -406,7 +396,7 @@ pub async fn post(
 ///
 /// These are the standing orders: each also hides a member on boards created later.
 #[utoipa::path(
-    get, path = "/v1/moderation", operation_id = "list_orders",
+    get, path = "/v1/moderation", operation_id = "list_members_hidden_everywhere",
     params(HiddenParams),
     responses(
         (status = 200, description = "The members, ordered by the bytes of their ids", body = HiddenList, example = json!({

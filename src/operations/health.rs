@@ -68,7 +68,7 @@ impl From<Fault> for FaultBody {
 
 /// Check whether the process and its background tasks are alive.
 #[utoipa::path(
-    get, path = "/livez", operation_id = "livez", security(()),
+    get, path = "/livez", operation_id = "check_liveness", security(()),
     responses(
         (status = 200, description = "They are alive", body = Alive),
         (status = 500, description = "`internal`: a background task fails again and again; restart the service"),
@@ -89,7 +89,7 @@ pub async fn livez() -> Answer<Alive> {
 /// It is ready if it isn't shutting down, and Redis answers and has the scripts. It is also ready while Redis refuses
 /// writes, because reads still work; `warnings` then says so.
 #[utoipa::path(
-    get, path = "/readyz", operation_id = "readyz", security(()),
+    get, path = "/readyz", operation_id = "check_readiness", security(()),
     responses(
         (status = 200, description = "The service is ready", body = Ready),
         (status = 503, description = "`store-unavailable`, `shutting-down`"),
@@ -114,7 +114,7 @@ pub async fn readyz(State(app): Shared) -> Answer<Ready> {
 
 /// Read the metrics, for Prometheus.
 #[utoipa::path(
-    get, path = "/metrics", operation_id = "metrics", security(()),
+    get, path = "/metrics", operation_id = "get_metrics", security(()),
     responses((status = 200, description = "The metrics in the text format of Prometheus", body = String, content_type = "text/plain", example = json!("# TYPE standings_events_total counter\nstandings_events_total{status=\"applied\"} 3\n")))
 )]
 pub async fn metrics(State(app): Shared) -> Response {

@@ -30,7 +30,7 @@ use crate::http::problem::{Problem, ProblemBody, parse_json};
 /// A profile to write, with its member.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = NewMemberProfile)]
+#[schema(as = MemberProfileInput)]
 pub struct MemberProfileBody {
     /// The member.
     #[schema(min_length = 1, max_length = 128, example = "999")]
@@ -82,7 +82,7 @@ impl From<FoundProfile> for MemberProfile {
 /// Profiles of any members.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = NewProfiles)]
+#[schema(as = ProfileBatch)]
 struct ProfilesBody<'a> {
     /// The profiles. Each is written or rejected separately.
     #[serde(borrow)]
@@ -227,7 +227,7 @@ pub async fn put(
 /// A request has 1 to 1,000 profiles. Each is written or rejected separately. The request is refused as a whole only if it
 /// isn't JSON of this form, or if Redis does not answer; then send it again.
 #[utoipa::path(
-    post, path = "/v1/profiles", operation_id = "post_profiles",
+    post, path = "/v1/profiles", operation_id = "put_profiles",
     request_body(content = ProfilesBody, example = json!({"profiles": [
         {"member": "999", "name": "Ann", "avatar_url": "https://img.example.com/ann.png", "attributes": {"country": "NZ"}},
         {"member": "alice", "name": "Alice"}]})),
@@ -335,7 +335,7 @@ pub async fn delete(
 /// The review applies to the reviewed name only. If the member has another name by now, nothing changes (412). Nobody can
 /// approve a name that they wrote (403).
 #[utoipa::path(
-    put, path = "/v1/members/{member}/name-review", operation_id = "put_name_review",
+    put, path = "/v1/members/{member}/name-review", operation_id = "review_name",
     params(MemberPath),
     request_body(content = ReviewBody, example = json!({"name": "Ann", "status": "approved", "reason": "a real name"})),
     responses(

@@ -149,7 +149,7 @@ pub async fn page(
 /// The last entry with at least this percentile: for 90 the last of the best tenth, for 100 the last with the first rank,
 /// for 0 the last of all.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/standings/{window}/at-percentile/{percentile}", operation_id = "get_at_percentile",
+    get, path = "/v1/boards/{board}/standings/{window}/at-percentile/{percentile}", operation_id = "get_entry_at_percentile",
     params(StandingPath, PercentilePath, EntryParams, IfNoneMatch, NoCache),
     responses((status = 200, description = "The entry", body = PercentileBody))
 )]

@@ -224,7 +224,7 @@ pub async fn put(
 /// The response has the new secret, which is shown only this once. For 24 hours each message is also signed with the
 /// previous secret. Older secrets are no longer used.
 #[utoipa::path(
-    post, path = "/v1/webhooks/{name}/rotate", operation_id = "rotate_webhook",
+    post, path = "/v1/webhooks/{name}/rotate", operation_id = "rotate_webhook_secret",
     responses((status = 200, description = "The webhook has a new secret", body = WebhookWithSecret))
 )]
 pub async fn rotate(

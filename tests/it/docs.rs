@@ -316,7 +316,7 @@ fn untested_commands_are_few_and_give_a_reason() {
             if let Some(reason) = language.strip_prefix("sh ") {
                 let reason = reason.strip_prefix("no-run: ").unwrap_or_default();
                 assert!(!reason.is_empty(), "{page}: {language}");
-                count += 1;
+                count += usize::from(reason != "make clients runs it");
             }
         }
     }

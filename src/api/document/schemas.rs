@@ -10,6 +10,7 @@
 //!
 //! A schema with both forms exists twice: `Quota` is sent, `QuotaDefinition` is taken.
 
+mod dialect;
 mod parts;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ use utoipa::openapi::schema::{
 };
 use utoipa::openapi::{OpenApi, Ref, RefOr};
 
+use self::dialect::{name_enums, write_as_3_0};
 use self::parts::{
     describe, drop_null, each, is_null, is_nullable, object, object_mut, take_default, with_null,
 };
@@ -85,8 +87,10 @@ pub(super) fn settle(document: &mut OpenApi) {
     add_patch(&mut settled);
     let used = reachable(&settled, &[taken_roots, sent_roots].concat());
     settled.retain(|name, _| used.contains(name));
+    name_enums(&mut settled);
     *schemas_of(document) = settled;
     settle_parameters(document);
+    write_as_3_0(document);
 }
 
 /// The schemas, with references to values replaced by the values, with unions that have discriminators, and with those that
@@ -360,6 +364,9 @@ fn as_sent(schema: &mut RefOr<Schema>) {
     }
     let mut required = Vec::new();
     for (name, property) in &mut object.properties {
+        if let RefOr::T(Schema::Object(text)) = property {
+            text.pattern = None; // clients don't check it, and a generated one may refuse what a later release sends
+        }
         let has_default = take_default(property).is_some();
         // Sent only if the request asks for it, or in messages of streams, and may be null then.
         let is_included = Include::ALL.iter().any(|word| word.name() == *name);
@@ -445,12 +452,8 @@ fn patch(schema: &RefOr<Schema>, schemas: &Schemas) -> RefOr<Schema> {
 /// A parameter is present or absent; it is never null.
 fn settle_parameters(document: &mut OpenApi) {
     for (.., operation) in operations(document) {
-        for parameter in operation
-            .parameters
-            .iter_mut()
-            .flatten()
-            .filter_map(in_place)
-        {
+        let parameters = operation.parameters.iter_mut().flatten();
+        for parameter in parameters.filter_map(in_place) {
             if let Some(schema) = &mut parameter.schema {
                 drop_null(schema);
                 restrict(&parameter.name, schema);
@@ -465,7 +468,7 @@ fn settle_parameters(document: &mut OpenApi) {
 /// Says that an entry of a list, or words in a query, are not empty.
 fn fill(name: &str, schema: &mut RefOr<Schema>) {
     match schema {
-        RefOr::T(Schema::Object(text)) if matches!(name, "after" | "before") => {
+        RefOr::T(Schema::Object(text)) if is_text(text) && matches!(name, "after" | "before") => {
             text.min_length.get_or_insert(1);
         }
         RefOr::T(Schema::Array(array)) => {

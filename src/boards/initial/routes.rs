@@ -65,7 +65,7 @@ pub struct InitialList {
 /// invalid, nothing is changed. Otherwise they are set one after the other, each in all standings at once; a request that
 /// failed halfway can be sent again.
 #[utoipa::path(
-    patch, path = "/v1/boards/{board}/initial-scores", operation_id = "patch_initial_scores",
+    patch, path = "/v1/boards/{board}/initial-scores", operation_id = "set_initial_scores",
     request_body(content = InitialBody, example = json!({"scores": {"999": 20, "alice": 30}})),
     responses(
         (status = 200, description = "The initial scores were set", body = InitialCount),

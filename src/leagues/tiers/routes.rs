@@ -205,7 +205,7 @@ pub async fn cohorts(
 /// The member's past seats, the newest first, with their outcomes. The last 500 are kept, even when the standings have
 /// expired. For a hidden member the list is empty.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/league/members/{member}/history", operation_id = "get_history",
+    get, path = "/v1/boards/{board}/league/members/{member}/history", operation_id = "get_league_history",
     params(LeaguePath, MemberPath, HistoryParams, IfNoneMatch),
     responses((status = 200, description = "The seats", body = HistoryBody))
 )]

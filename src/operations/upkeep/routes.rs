@@ -102,7 +102,7 @@ pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Ans
 ///
 /// Events that wait in the queues of boards, in Redis, are not counted.
 #[utoipa::path(
-    get, path = "/v1/log", operation_id = "get_log",
+    get, path = "/v1/log", operation_id = "get_kafka_log",
     responses(
         (status = 200, description = "The waiting events, by partition", body = LogBody,
             example = json!({"partitions": [{"partition": "events/0", "end": 1200, "taken": 1180, "left": 20}]})),
@@ -144,7 +144,7 @@ pub struct MemoryBody {
 /// some periods have far more members than others. It is never more than Redis uses in all. It does not include remembered
 /// event ids and counts of quotas that expire.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/memory", operation_id = "get_memory",
+    get, path = "/v1/boards/{board}/memory", operation_id = "get_board_memory",
     responses((status = 200, description = "The estimate", body = MemoryBody))
 )]
 pub async fn memory(State(app): Shared, board: BoardId) -> Answer<MemoryBody> {
@@ -171,7 +171,7 @@ pub struct SpreadBody {
 ///
 /// The service moves the data in the background, while events and reads continue. Repeating the request changes nothing.
 #[utoipa::path(
-    put, path = "/v1/boards/{board}/shards", operation_id = "put_shards",
+    put, path = "/v1/boards/{board}/shards", operation_id = "set_shards",
     request_body(content = SpreadBody, example = json!({"count": 1})),
     responses(
         (status = 200, description = "The board already has this number of shards", body = Spread),

@@ -88,7 +88,7 @@ impl From<&Summary> for SummaryBody {
 /// It has what you need to display scores and times, and for each window the running period with its number of members. The
 /// windows are not one snapshot.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/summary", operation_id = "get_summary",
+    get, path = "/v1/boards/{board}/summary", operation_id = "get_board_summary",
     params(IfNoneMatch, NoCache),
     responses((status = 200, description = "The summary", body = SummaryBody))
 )]

@@ -175,7 +175,7 @@ impl EventStatusBody {
 /// applied, or rejected from a queue. The list is empty if the service doesn't know the id, or no longer does. A player
 /// finds only the events that it sent itself.
 #[utoipa::path(
-    get, path = "/v1/boards/{board}/events", operation_id = "get_events",
+    get, path = "/v1/boards/{board}/events", operation_id = "get_event_status",
     params(BoardPath, EventStatusParams),
     responses(
         (status = 200, description = "The events with this id", body = EventStatuses, example = json!({"events": [

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 from standardwebhooks import Webhook, WebhookVerificationError
 from standings_client import AuthenticatedClient
-from standings_client.api.boards import delete_board, patch_board, put_board
+from standings_client.api.boards import delete_board, put_board, update_board
 from standings_client.api.events import post_event
-from standings_client.api.webhooks import delete_webhook, put_webhook, rotate_webhook, test_webhook
+from standings_client.api.webhooks import delete_webhook, put_webhook, rotate_webhook_secret, test_webhook
 from standings_client.models import (
     Board,
     ChangedBoard,
@@ -95,7 +95,7 @@ for name, other in [("webhook-id", "msg_1"), ("webhook-timestamp", "1")]:
 assert not verifies("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", message)
 
 # For a day both secrets are right.
-rotated = rotate_webhook.sync(NAME, client=client)
+rotated = rotate_webhook_secret.sync(NAME, client=client)
 assert isinstance(rotated, WebhookWithSecret) and rotated.secret != created.secret, rotated
 assert not verifies(rotated.secret, message)
 message = test_message()
@@ -108,7 +108,7 @@ assert isinstance(put_board.sync(BOARD, client=client, body=definition), Board)
 taken = post_event.sync(BOARD, client=client, body=Event(id="e-1", member="ann", score=30))
 assert isinstance(taken, TakenEvent), taken
 end = DefinitionPatch.from_dict({"closes_at": datetime.now(UTC).isoformat()})
-patched = patch_board.sync(BOARD, client=client, body=end)
+patched = update_board.sync(BOARD, client=client, body=end)
 assert isinstance(patched, ChangedBoard), patched
 message = next_message("period.final")
 assert verifies(created.secret, message) and verifies(rotated.secret, message), message

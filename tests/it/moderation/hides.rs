@@ -507,7 +507,7 @@ async fn a_standing_order_outlives_an_erase_without_naming_its_member() {
     let soon = "2026-11-21T12:10:00Z";
     for (member, until) in [("ann-1", None), ("ann-2", Some(soon)), ("eve", None)] {
         let order = json!({"action": "hide", "member": member, "reason": "cheating", "until": until,
-            "boards": "*"});
+            "boards": ["*"]});
         client.post("/v1/moderation", order).await.expect(202);
     }
     // The tasks that hide them are not done yet: they end later than the erasures.

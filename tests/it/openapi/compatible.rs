@@ -44,24 +44,6 @@ struct Comparison<'a> {
     breaks: Vec<String>,
 }
 
-/// A schema that may be null, without this.
-fn without_null(schema: &Value) -> &Value {
-    let items = schema["oneOf"].as_array().filter(|_| is_nullable(schema));
-    let item = items.and_then(|items| items.iter().find(|item| item["type"] != "null"));
-    item.unwrap_or(schema)
-}
-
-fn type_of(schema: &Value) -> BTreeSet<&str> {
-    let types = &schema["type"];
-    let names = types
-        .as_array()
-        .into_iter()
-        .flatten()
-        .chain([types])
-        .filter_map(Value::as_str);
-    names.filter(|name| *name != "null").collect()
-}
-
 fn fields<'a>(schema: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     schema[name].as_object().into_iter().flat_map(Map::iter)
 }
@@ -140,10 +122,8 @@ impl Comparison<'_> {
             Way::Answer => nullable != (false, true),
         };
         self.expect(is_fine, place, "changes whether it may be null");
-        let old = self.old.resolve(without_null(old));
-        let new = self.new.resolve(without_null(new));
-        let types = (type_of(old), type_of(new));
-        self.expect(types.0 == types.1, place, "has another type");
+        let (old, new) = (self.old.resolve(old), self.new.resolve(new));
+        self.expect(old["type"] == new["type"], place, "has another type");
         self.expect(old["format"] == new["format"], place, "has another format");
         self.values(way, place, old, new);
         self.unions(way, place, old, new);

@@ -27,15 +27,15 @@ const WRITE: &str = "STANDINGS_WRITE_OPENAPI";
 #[test]
 fn lint_the_committed_document_is_that_of_the_code() {
     let text = standings::api::document::text().unwrap() + "\n";
-    let parsed: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(parsed, Document::of_code().0, "the text leaves nothing out");
+    let mut whole = serde_json::to_value(standings::api::document::document()).unwrap();
+    whole["openapi"] = json!(standings::api::document::VERSION);
+    assert_eq!(Document::of_code().0, whole, "the text leaves nothing out");
     assert_committed("openapi/openapi.json", &text, WRITE);
 }
 
 #[test]
 fn lint_every_operation_is_described_and_every_error_is_a_problem() {
     let document = Document::of_code();
-    assert!(document.0["openapi"].as_str().unwrap().starts_with("3.1"));
     let mut ids = Vec::new();
     for (name, operation) in document.operations() {
         let summary = operation["summary"].as_str().unwrap_or_default();
@@ -77,7 +77,7 @@ fn lint_the_schemas_suit_generated_clients() {
     let document = Document::of_code();
     document.check_rules();
     let schemas = &document.0["components"]["schemas"];
-    let codes = schemas["Problem"]["properties"]["code"]["enum"].as_array();
+    let codes = schemas["ProblemCode"]["enum"].as_array();
     let kinds = standings::http::problem::KINDS.iter();
     assert!(codes.unwrap().iter().eq(kinds.map(|kind| kind.name)));
 }
@@ -150,15 +150,9 @@ fn what_breaks_clients_is_found() {
         (schema("Definition/properties/windows"), Some(text.clone())),
         (schema("Page/properties/total"), None),
         (schema("Page/required/0"), None),
-        (
-            schema("Page/properties/total/type"),
-            Some(json!(["integer", "null"])),
-        ),
+        (schema("Page/properties/total/nullable"), Some(json!(true))),
         (schema("Entry/properties/member"), Some(number.clone())),
-        (
-            schema("TakenEvent/properties/status/enum/-"),
-            Some(json!("late")),
-        ),
+        (schema("TakenEventStatus/enum/-"), Some(json!("late"))),
         (
             schema("EventResult/discriminator/mapping/late"),
             Some(json!("#/components/schemas/TakenEvent")),
@@ -391,6 +385,8 @@ async fn the_page_is_served_from_the_binary_alone() {
     assert!(keeps_key, "{}", start.text);
     let title = "<title>standings: API</title>";
     assert!(page.text.contains(title), "{}", page.text);
+    let viewport = "<meta name=\"viewport\" content=\"width=device-width";
+    assert!(page.text.contains(viewport), "{}", page.text);
     assert_eq!(
         client.get("/openapi.json").await.expect(200)["info"]["title"],
         "standings"

@@ -13,6 +13,30 @@ fn is_included(name: &str) -> bool {
     Include::ALL.iter().any(|word| word.name() == name) || name == "previous_rank"
 }
 
+/// What generated clients call types of their own, or languages theirs.
+const GENERATED: [&str; 20] = [
+    "apiclient",
+    "apierror",
+    "apiexception",
+    "apiresponse",
+    "client",
+    "configuration",
+    "date",
+    "error",
+    "exception",
+    "file",
+    "json",
+    "list",
+    "map",
+    "model",
+    "object",
+    "pair",
+    "record",
+    "request",
+    "response",
+    "string",
+];
+
 /// The document, and its schemas by their names.
 pub struct Document(pub Value);
 
@@ -29,10 +53,7 @@ fn has_fields(schema: &Value) -> bool {
 }
 
 pub fn is_nullable(schema: &Value) -> bool {
-    let types = schema["type"].as_array();
-    let items = schema["oneOf"].as_array();
-    types.is_some_and(|types| types.contains(&json!("null")))
-        || items.is_some_and(|items| items.iter().any(|item| item["type"] == "null"))
+    schema["nullable"] == true
 }
 
 pub fn is_required(schema: &Value, field: &str) -> bool {
@@ -40,18 +61,19 @@ pub fn is_required(schema: &Value, field: &str) -> bool {
     required.is_some_and(|required| required.contains(&json!(field)))
 }
 
-/// The example of a body; of several, the first.
+/// The example of a body; of several, the one whose board the other examples are of.
 pub fn example_of(content: &Value) -> &Value {
     let content = &content["application/json"];
-    match content["examples"].as_object() {
-        Some(examples) => &examples.values().next().unwrap()["value"],
+    match content["examples"].get("all-kinds") {
+        Some(example) => &example["value"],
         None => &content["example"],
     }
 }
 
 impl Document {
     pub fn of_code() -> Self {
-        Self(serde_json::to_value(standings::api::document::document()).unwrap())
+        let text = standings::api::document::text().unwrap();
+        Self(serde_json::from_str(&text).unwrap())
     }
 
     /// All operations, with what they are called.
@@ -63,9 +85,10 @@ impl Document {
         })
     }
 
-    /// The schema that a reference leads to, or the schema itself.
+    /// The schema that a reference leads to, also one with a description or that may be null; or the schema itself.
     pub fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
-        let Some(reference) = schema["$ref"].as_str() else {
+        let reference = schema.pointer("/allOf/0").unwrap_or(schema);
+        let Some(reference) = reference["$ref"].as_str() else {
             return schema;
         };
         let pointer = reference.strip_prefix('#').unwrap();
@@ -103,7 +126,9 @@ impl Document {
     pub fn check_rules(&self) {
         let (requests, answers) = (self.names(Way::Request), self.names(Way::Answer));
         let schemas = self.0["components"]["schemas"].as_object().unwrap();
+        self.check_names();
         for (name, schema) in schemas {
+            check_for_generators(name, schema);
             for suffix in ["Body", "Schema"] {
                 assert!(
                     !name.ends_with(suffix),
@@ -134,21 +159,46 @@ impl Document {
         }
     }
 
+    /// Each schema becomes a type of generated clients, next to those that the generators add.
+    fn check_names(&self) {
+        let schemas = self.0["components"]["schemas"].as_object().unwrap();
+        let operations = self.operations();
+        let of_operations: BTreeSet<String> = operations
+            .flat_map(|(_, operation)| {
+                let id = operation["operationId"].as_str().unwrap().replace('_', "");
+                ["request", "response"].map(|end| format!("{id}{end}"))
+            })
+            .collect();
+        let mut names = BTreeSet::new();
+        for name in schemas.keys() {
+            let lower = name.to_lowercase();
+            let is_own = GENERATED.contains(&&*lower) || of_operations.contains(&lower);
+            assert!(!is_own, "generators have a type {name} of their own");
+            assert!(
+                !name.starts_with("New") && !name.starts_with("Nullable"),
+                "{name} is what Go's generator makes of another schema"
+            );
+            assert!(
+                names.insert(lower),
+                "{name} differs from another name by case only"
+            );
+        }
+    }
+
     /// A union says by which field its members are told apart, and each member has it.
     fn check_unions(&self, name: &str, schema: &Value) {
-        assert!(
-            schema["allOf"].is_null() && schema["anyOf"].is_null(),
-            "{name}"
-        );
-        if let Some(items) = schema["oneOf"].as_array()
-            && !is_nullable(schema)
-        {
+        let wrapped = schema["allOf"].as_array();
+        let is_reference = |all: &Vec<Value>| all.len() == 1 && !all[0]["$ref"].is_null();
+        assert!(wrapped.is_none_or(is_reference), "{name}");
+        assert!(schema["anyOf"].is_null(), "{name}");
+        if let Some(items) = schema["oneOf"].as_array() {
             let field = schema["discriminator"]["propertyName"]
                 .as_str()
                 .unwrap_or_else(|| panic!("{name} has no discriminator"));
             let mapping = schema["discriminator"]["mapping"].as_object().unwrap();
             for item in items {
-                let values = &self.resolve(item)["properties"][field]["enum"];
+                let tag = &self.resolve(item)["properties"][field];
+                let values = &self.resolve(tag)["enum"];
                 let mapped: BTreeSet<&str> = mapping
                     .iter()
                     .filter(|(_, target)| item["$ref"] == **target)
@@ -175,6 +225,9 @@ impl Document {
 
     /// What of a value is not as its schema says; fields that the schema does not know are wrong too.
     pub fn errors(&self, schema: &Value, value: &Value, place: &str) -> Vec<String> {
+        if is_nullable(schema) && value.is_null() {
+            return Vec::new();
+        }
         let schema = self.resolve(schema);
         let says = ["type", "oneOf", "enum", "properties"];
         if says.iter().all(|name| schema[name].is_null()) {
@@ -289,22 +342,35 @@ impl Document {
     }
 }
 
-fn fits_type(types: &Value, value: &Value) -> bool {
-    let is = |name: &str| match name {
-        "null" => value.is_null(),
-        "boolean" => value.is_boolean(),
-        "string" => value.is_string(),
-        "integer" => value.is_i64() || value.is_u64(),
-        "number" => value.is_number(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        other => panic!("the type {other} is not known"),
-    };
-    match types {
-        Value::String(name) => is(name),
-        Value::Array(names) => names.iter().any(|name| is(name.as_str().unwrap())),
-        _ => true,
+fn fits_type(name: &Value, value: &Value) -> bool {
+    match name.as_str() {
+        None => name.is_null(),
+        Some("boolean") => value.is_boolean(),
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        Some(other) => panic!("the type {other} is not known"),
     }
+}
+
+/// What generators trip over, wherever it is in a schema: lists of types, null as a type, and enums without names.
+fn check_for_generators(place: &str, schema: &Value) {
+    let of_type = &schema["type"];
+    assert!(
+        of_type.is_null() || of_type.is_string(),
+        "{place} has a list of types"
+    );
+    assert_ne!(
+        of_type, "null",
+        "{place}: `nullable` says that it may be null"
+    );
+    inner(schema, |name, schema| {
+        let place = format!("{place}/{name}");
+        assert!(schema["enum"].is_null(), "{place}: an enum has a name");
+        check_for_generators(&place, schema);
+    });
 }
 
 /// What is sent to the service: unknown fields are refused, and what may be left out is not sent as null. There is no
