@@ -312,7 +312,7 @@ mod tests {
         for (text, expected) in [
             ("[]", "the definition: must be an object, not an array"),
             ("null", "the definition: must be an object, not null"),
-            (r#"{"board": "../x"}"#, "/board: a board id has"),
+            (r#"{"board": "../x"}"#, "/board: a board id must have"),
         ] {
             let lines = simulated(text, "").unwrap_err();
             assert!(lines[0].starts_with(expected), "{lines:?}");

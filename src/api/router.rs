@@ -1,6 +1,6 @@
 //! All routes, those of the table and those of pages, and the layers around them.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -10,7 +10,7 @@ use tower::ServiceBuilder;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::docs;
-use super::table::{self, Before};
+use super::table::{self, Before, Route};
 use crate::access::players::PlayerKeys;
 use crate::access::{Admitted, ApiKeys, Gate};
 use crate::console::{self, Console};
@@ -59,6 +59,13 @@ impl Options {
     }
 }
 
+/// The methods of the table for a path.
+fn methods_of(path: &str) -> Vec<String> {
+    static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(table::routes);
+    let of_path = ROUTES.iter().filter(|route| route.path == path);
+    of_path.map(|route| route.method.to_string()).collect()
+}
+
 /// The routes on connections beyond the bound: monitoring gets true answers, everything else is to come back later.
 pub fn reserve(app: Arc<App>) -> Router {
     let timeouts = app.engine.store.timeouts;
@@ -70,7 +77,9 @@ pub fn reserve(app: Arc<App>) -> Router {
         .route_layer(map_response(caching::unkept))
         .fallback(async move || refuse())
         .with_state(app)
-        .layer(ServiceBuilder::new().layer_fn(move |inner| Observed::new(inner, timeouts)))
+        .layer(
+            ServiceBuilder::new().layer_fn(move |inner| Observed::new(inner, timeouts, methods_of)),
+        )
 }
 
 /// The whole service over HTTP.
@@ -100,6 +109,6 @@ pub fn router(app: Arc<App>, streams: Streams, options: &Options) -> Router {
     routed.merge(embed).merge(console::router(console)).layer(
         ServiceBuilder::new()
             .layer_fn(Compressed::new)
-            .layer_fn(move |inner| Observed::new(inner, timeouts)),
+            .layer_fn(move |inner| Observed::new(inner, timeouts, methods_of)),
     )
 }

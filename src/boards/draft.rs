@@ -105,10 +105,11 @@ fn all_errors(text: &str, first: FieldError) -> Vec<FieldError> {
         .flatten()
         .collect();
     let more = rest.check().into_iter().filter(|error| {
-        let mut words = error
+        let words: Vec<_> = error
             .detail
-            .split(|letter: char| !letter.is_alphanumeric() && letter != '_');
-        let is_about = |name: &String| words.any(|word| word == name);
+            .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+            .collect();
+        let is_about = |name: &String| words.iter().any(|word| *word == name.as_str());
         field(error).is_none_or(|field| !unsure.contains(&field)) && !unsure.iter().any(is_about)
     });
     errors.extend(more);

@@ -328,11 +328,11 @@ mod tests {
                 "must not have a user or a password",
             ),
             ("KAFKA_OPTIONS", "Hush", "an option must be name=value"),
-            ("API_KEYS", ",", "no key"),
+            ("API_KEYS", ",", "no keys"),
             (
                 "AVATAR_HOSTS",
                 "https://a.example",
-                "\"https://a.example\" is no host",
+                "\"https://a.example\" is not a host",
             ),
         ] {
             let variable = format!("STANDINGS_{variable}");

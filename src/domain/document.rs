@@ -283,7 +283,7 @@ mod tests {
             ),
             (
                 "{\n \"order\": \"asc\",}",
-                "Line 2, column 16: expected a field name in quotes. A comma too many?",
+                "Line 2, column 17: expected a field name in quotes. A comma too many?",
             ),
             (
                 "{order: 1}",

@@ -890,6 +890,10 @@ mod tests {
         );
         assert_eq!(
             key_error(zone, Unit::Day, "2026-02-30"),
+            "there is no such day: 2026-02-30"
+        );
+        assert_eq!(
+            key_error(zone, Unit::Day, "2026-11"),
             "a key of `day` must have the form `2026-11-01`"
         );
         for (unit, key) in [

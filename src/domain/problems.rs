@@ -232,8 +232,8 @@ problems! {
         "there is nothing at this address";
     METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED, "method-not-allowed", "The address does not support this method",
         "The address exists, but does not support this method.",
-        "Use a method that `detail` and the `Allow` header list.",
-        "POST is not allowed here; use GET, HEAD, PUT, PATCH or DELETE. To create a board, send PUT";
+        "Use a method that the `Allow` header lists.",
+        "POST is not allowed here; use DELETE, GET, PATCH or PUT. To create a board, send PUT";
     REQUEST_TIMEOUT = REQUEST_TIMEOUT, "request-timeout", "The body did not arrive in time",
         "The body did not arrive in time. The request had no effect.",
         "Send the request again.",

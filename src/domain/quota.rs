@@ -453,7 +453,7 @@ mod tests {
             "is used up: 5 of 5 points in the day"
         );
         let little =
-            "has too little left: 4.5 of 5 points are used in the day, and the event has 0.6";
+            "has too little left: the event has 0.6, and 4.5 of 5 points are used in the day";
         assert_eq!(says(2, 450, 500, 60), little);
         let never = "never allows that: the event has 6, the limit is 5 points in the day";
         assert_eq!(says(2, 0, 500, 600), never);

@@ -461,13 +461,23 @@ mod tests {
 
     #[test]
     fn invalid_times_are_refused() {
+        assert_eq!(
+            Timestamp::parse("2026-02-30T00:00:00Z"),
+            Err(TimestampError::NoSuchDay(2026, 2, 30))
+        );
+        for text in ["2026-11-21T00:30:00 01:00", "2026-11-21 00:30:00 01:00"] {
+            assert_eq!(
+                Timestamp::parse(text),
+                Err(TimestampError::Spaced),
+                "{text}"
+            );
+        }
         for text in [
             "",
             "now",
             "2026-11-21",
             "2026-11-21T00:30:00",
             "2026-11-21T00:30Z",
-            "2026-02-30T00:00:00Z",
             "2026-11-21T24:00:00Z",
             "2026-11-21T00:30:00.Z",
             "2026-11-21T00:30:00Z ",

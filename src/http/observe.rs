@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::{self, Either};
@@ -47,15 +47,20 @@ pub struct Observed<S> {
     inner: S,
     request_timeout: Duration,
     meters: Arc<Meters>,
+    methods_of: MethodsOf,
 }
+
+/// The methods of a route with this path; none if that is not known.
+pub type MethodsOf = fn(&str) -> Vec<String>;
 
 impl<S> Observed<S> {
     /// Wraps this service.
-    pub fn new(inner: S, timeouts: TimeoutFactor) -> Self {
+    pub fn new(inner: S, timeouts: TimeoutFactor, methods_of: MethodsOf) -> Self {
         Self {
             inner,
             request_timeout: timeouts.times(REQUEST_TIMEOUT),
             meters: Arc::default(),
+            methods_of,
         }
     }
 }
@@ -79,12 +84,13 @@ where
         let id = seen.id.clone();
         request.headers_mut().insert(REQUEST_ID, id);
         let (timeout, meters) = (self.request_timeout, Arc::clone(&self.meters));
+        let methods_of = self.methods_of;
         let answer = match unique_headers::check(request.headers()) {
             Ok(()) => Either::Left(self.inner.call(request)),
             Err(problem) => Either::Right(future::ok(problem.into_response())),
         };
         let answer = within_limits(timeout, answer);
-        Box::pin(answer.map(move |answer| Ok(seen.end(answer, &meters))))
+        Box::pin(answer.map(move |answer| Ok(seen.end(answer, &meters, methods_of))))
     }
 }
 
@@ -133,23 +139,17 @@ impl Seen {
     }
 
     /// The problem of a method that the address does not support.
-    fn unsupported(&self, allowed: &HeaderMap) -> Problem {
-        let allowed: Vec<_> = allowed
-            .get(header::ALLOW)
-            .and_then(|allowed| allowed.to_str().ok())
-            .unwrap_or_default()
-            .split(',')
-            .map(str::trim)
-            .collect();
-        let allowed = match allowed.as_slice() {
-            [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
-            only => only.concat(),
+    fn unsupported(&self, methods_of: MethodsOf) -> Problem {
+        let route = self.route.as_ref().map_or("", MatchedPath::as_str);
+        let mut methods = methods_of(route);
+        methods.sort();
+        let Some((last, others)) = methods.split_last() else {
+            return Problem::of_status(StatusCode::METHOD_NOT_ALLOWED);
         };
-        let route = self
-            .route
-            .as_ref()
-            .map(MatchedPath::as_str)
-            .unwrap_or_default();
+        let allowed = match others {
+            [] => last.clone(),
+            others => format!("{} or {last}", others.join(", ")),
+        };
         let created = CREATED.iter().find_map(|(list, item, id)| {
             let address = format!("{list}/{id}");
             if route == *list {
@@ -165,7 +165,7 @@ impl Seen {
         Problem::new(METHOD_NOT_ALLOWED, detail)
     }
 
-    fn end(self, mut response: Response, meters: &Meters) -> Response {
+    fn end(self, mut response: Response, meters: &Meters, methods_of: MethodsOf) -> Response {
         let status = response.status();
         let (mut cause, mut is_fault) = (String::new(), status.is_server_error());
         if status.is_client_error() || status.is_server_error() {
@@ -173,7 +173,7 @@ impl Seen {
                 .extensions_mut()
                 .remove::<Problem>()
                 .unwrap_or_else(|| match status {
-                    StatusCode::METHOD_NOT_ALLOWED => self.unsupported(response.headers()),
+                    StatusCode::METHOD_NOT_ALLOWED => self.unsupported(methods_of),
                     status => Problem::of_status(status),
                 });
             problem.cause().clone_into(&mut cause);

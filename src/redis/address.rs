@@ -114,7 +114,7 @@ mod tests {
             ("redis-cluster://h/3", "not 3"),
             ("redis://user:a/hush@h", "write / as %2F"),
             ("redis-cluster://user:a/hush@h", "write / as %2F"),
-            ("redis://user:6379#hush@h", "# is %23"),
+            ("redis://user:6379#hush@h", "# as %23"),
             ("redis://user:a?hush@h", "STANDINGS_REDIS_URL"),
         ] {
             let error = error_of(url).unwrap();

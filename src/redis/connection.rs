@@ -70,7 +70,8 @@ impl Access {
             ServerConfig::Sentinel { .. } => "-sentinel",
             _ => "",
         };
-        let hosts: Vec<_> = server.hosts().iter().map(Server::to_string).collect();
+        let mut hosts: Vec<_> = server.hosts().iter().map(Server::to_string).collect();
+        hosts.sort();
         format!("redis{tls}{kind}://{}", hosts.join(","))
     }
 

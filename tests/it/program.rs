@@ -484,10 +484,8 @@ async fn a_service_with_keys_of_tokens_alone_says_what_it_lacks_and_one_without_
     ] {
         let data = TempDir::new().unwrap();
         let arguments = ["--listen", "127.0.0.1:0", "--data-dir"];
-        let command = program::command(&arguments)
-            .arg(data.path())
-            .env(name, value);
-        let program = Program::run_until_ready(command).await;
+        let mut command = program::command(&arguments);
+        let program = Program::run_until_ready(command.arg(data.path()).env(name, value)).await;
         let client = program.client().with_key("eyJh.eyJz.c2ln");
         let detail = client
             .get("/v1/boards")

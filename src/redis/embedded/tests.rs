@@ -284,7 +284,7 @@ async fn a_server_of_other_data_on_our_socket_is_left_alone() {
     let error = home.claim(Duration::ZERO).await.unwrap_err().to_string();
     assert!(
         error.contains(&format!(
-            "process {} has its socket, but for",
+            "process {} uses its socket, but for",
             by_hand.child.id()
         )),
         "{error}"
@@ -598,7 +598,7 @@ async fn an_unsuitable_program_is_an_error_that_says_why() {
     for (program, reason) in [
         (
             &old,
-            " is version 6.2.14; Redis 7.0 or any Valkey is required",
+            " is version 6.2.14; Redis 7.0 or any Valkey is needed",
         ),
         (
             &mute,

@@ -342,6 +342,8 @@ async fn the_service_waits_for_redis_to_start() {
         .lines()
         .filter(|line| line.contains(" WARN ") || line.contains(" ERROR "))
         .filter(|line| !line.contains("the service is open"))
+        // The requests of this test.
+        .filter(|line| !line.contains("request failed"))
         .collect();
     let [trouble] = troubles.as_slice() else {
         panic!("an outage has one line: {troubles:#?}");
