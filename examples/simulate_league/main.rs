@@ -318,7 +318,10 @@ mod tests {
             assert!(lines[0].starts_with(expected), "{lines:?}");
         }
         let lines = simulated("{", "").unwrap_err();
-        assert!(lines[0].starts_with("the definition: EOF"), "{lines:?}");
+        assert!(
+            lines[0].starts_with("the definition: Line 1, column 1: the JSON ends too early"),
+            "{lines:?}"
+        );
         let lines = simulate(&args("/nowhere/at/all.json")).unwrap_err();
         assert!(lines[0].starts_with("/nowhere/at/all.json: "), "{lines:?}");
     }

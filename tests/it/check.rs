@@ -904,7 +904,7 @@ async fn the_command_works_with_and_without_a_running_service() {
     let lines: Vec<&str> = told.lines().collect();
     assert!(lines[0].starts_with("board b, day:"), "{told}");
     assert!(
-        lines[0].contains(", member b\u{fffd}ob: what day:"),
+        lines[0].contains(", member b\u{fffd}ob: its value in day:"),
         "{told}"
     );
     assert_eq!(

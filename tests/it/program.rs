@@ -108,7 +108,7 @@ fn an_invalid_setting_gives_one_line_and_exit_status_1() {
         (
             "",
             Some(("STANDINGS_CORS_ORIGINS", "*,https://a.example")),
-            "no others",
+            "combined with others",
         ),
         (
             "",

@@ -1147,7 +1147,7 @@ async fn a_finished_import_is_refused_once_its_ids_are_forgotten() {
         message.starts_with("the beginning of this file was imported into board b"),
         "{message}"
     );
-    assert!(message.contains("since the file has grown"), "{message}");
+    assert!(message.contains("because the file has grown"), "{message}");
     assert_eq!(scene.sent().len(), sent, "nothing was sent");
 
     // Another definition of the board changes nothing; another board of the same name does.

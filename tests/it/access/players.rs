@@ -562,7 +562,7 @@ fn invalid_signing_keys_are_refused() {
     );
     for (set, said) in [
         (json!({"keys": []}), "no key"),
-        (json!([]), "no set"),
+        (json!([]), "not a set"),
         (
             json!({"keys": [oct("a", &secret), oct("a", &secret)]}),
             "`kid`",

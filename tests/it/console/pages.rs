@@ -51,6 +51,7 @@ async fn the_first_page_of_an_open_service_says_so_and_where_to_create_a_key() {
     browser.read(keys, &[said]).await;
     let wanted = [("name", "site"), ("boards", "*"), ("scope", "read")];
     let made = browser.submit(keys, &wanted).await.expect(200);
+    let said = "API keys have no effect until";
     assert!(made.contains(said), "{made}");
     let rotated = browser.submit("/console/keys/site/rotate", &[]).await;
     assert!(rotated.expect(200).contains(said));

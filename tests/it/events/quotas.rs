@@ -178,7 +178,10 @@ async fn points_can_be_counted_and_channels_have_allowances_on_top(shards: u16) 
     taken(vote(client, json!({"score": 1.5, "channel": "partner-a"})).await);
     taken(vote(client, json!({"score": 1, "channel": "partner-a"})).await);
     for (channel, used) in [
-        ("partner-a", "has too little left: 7.5 of 8 points are used"),
+        (
+            "partner-a",
+            "has too little left: the event has 0.8, and 7.5 of 8 points are used",
+        ),
         ("partner-b", "is used up: 6 of 6 points in the day"),
         ("partner-c", "is used up: 5 of 5 points in the day"),
     ] {

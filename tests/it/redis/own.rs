@@ -470,5 +470,5 @@ async fn tls_with_a_private_authority_works_and_a_missing_one_is_named() {
     assert!(said.contains("rediss://"), "{said}");
     let said = refusal(&format!("rediss://localhost:{port}")).await;
     assert!(said.contains("redis://"), "{said}");
-    assert!(said.contains("no TLS"), "{said}");
+    assert!(said.contains("does not use TLS"), "{said}");
 }
