@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::http::StatusCode;
-use axum::middleware::map_response;
+use axum::middleware::{from_fn, map_response};
 use axum::routing::get;
 use tower::ServiceBuilder;
 use utoipa_axum::router::OpenApiRouter;
@@ -21,6 +21,7 @@ use crate::http::cors::CorsOrigins;
 use crate::http::observe::Observed;
 use crate::http::problem::{self, OVERLOADED, Problem};
 use crate::http::proxies::TrustedProxies;
+use crate::http::relative::relative;
 use crate::http::{App, caching};
 use crate::live::Streams;
 use crate::operations::health;
@@ -95,7 +96,7 @@ pub fn router(app: Arc<App>, streams: Streams, options: &Options) -> Router {
     let embed = embed::router(Arc::clone(&app), called.clone(), &options.embed_origins);
     let console = Console::new(Arc::clone(&app), gate, called, options.is_local);
     let routed = table
-        .merge(docs::router())
+        .merge(docs::router().layer(from_fn(relative)))
         .route("/openapi.json", get(docs::answer_document))
         .route("/problems", get(problem::list))
         .route("/problems/{name}", get(problem::explain))
@@ -105,8 +106,9 @@ pub fn router(app: Arc<App>, streams: Streams, options: &Options) -> Router {
         Some(cors) => routed.layer(cors),
         None => routed,
     };
+    let pages = embed.merge(console::router(console));
     // Pages of other origins must not call the console.
-    routed.merge(embed).merge(console::router(console)).layer(
+    routed.merge(pages.layer(from_fn(relative))).layer(
         ServiceBuilder::new()
             .layer_fn(Compressed::new)
             .layer_fn(move |inner| Observed::new(inner, timeouts, methods_of)),

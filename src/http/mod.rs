@@ -3,7 +3,8 @@
 //! The way of a request: `listener.rs` accepts a connection ─▶ `connection/` bounds its time ─▶ `compression.rs` ─▶
 //! `observe.rs` (id, time limit, metrics, log, the body of problems) ─▶ `cors.rs` ─▶ the guard of the route (`access/`; on
 //! an open service it asks `local.rs`) ─▶ `extract.rs` parses, so that every error is a problem ─▶ the handler ─▶
-//! `rendered.rs`, with the headers of `caching.rs`, `freshness.rs` and `ratelimit.rs`.
+//! `rendered.rs`, with the headers of `caching.rs`, `freshness.rs` and `ratelimit.rs`. Pages for people also pass
+//! `relative.rs`.
 //!
 //! `supply.rs` has one rule for everything that is limited (memory, connections, streams): use is counted by *taker*, an
 //! API key, a player or an address, and the taker that has little is served first.
@@ -38,6 +39,7 @@ pub(crate) mod packed;
 pub mod problem;
 pub mod proxies;
 pub mod ratelimit;
+pub(crate) mod relative;
 pub mod rendered;
 pub mod supply;
 mod unique_headers;

@@ -4,6 +4,7 @@ use reqwest::header::HeaderMap;
 use serde_json::json;
 
 use crate::console::{KEYS, SCRIPT};
+use crate::harness::relative::resolved;
 use crate::harness::{Client, Instance, World};
 
 const NOW: &str = "2026-11-21T12:00:00Z";
@@ -66,10 +67,11 @@ async fn get(client: &Client, path: &str) -> Shown {
     let answer = reqwest::get(format!("{}{path}", client.base))
         .await
         .unwrap();
+    let address = answer.url().clone();
     Shown {
         status: answer.status().as_u16(),
         headers: answer.headers().clone(),
-        text: answer.text().await.unwrap(),
+        text: resolved(&answer.text().await.unwrap(), &address),
     }
 }
 

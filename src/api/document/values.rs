@@ -57,7 +57,7 @@ values! {
     EntryData: (value_type = Object);
     MemberId, EventId, Label: (value_type = String, min_length = 1, max_length = 128, pattern = r"^[^\u0000-\u001f\u007f-\u009f]+$");
     Name: (value_type = String, min_length = 1, example = "Ann");
-    Percent: (value_type = f64, minimum = 0.000001, maximum = 100, example = 5);
+    Percent: (value_type = f64, minimum = 0.000_001, maximum = 100, example = 5);
     QuotaWindow: (value_type = String, example = "1m");
     Rate: (value_type = String, pattern = "^[1-9][0-9]{0,6}/[smh]$", example = "50/s");
     Reward: (value_type = serde_json::Value);

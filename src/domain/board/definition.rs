@@ -308,7 +308,7 @@ macro_rules! by_period {
 by_period! {
     /// The share of each score that the next period opens with, by kind of period: above 0, up to 1, at most 6 decimals.
     CarryoverSchema as Carryover { minute hour day week month year season }:
-        f64, (required = false, minimum = 0.000001, maximum = 1)
+        f64, (required = false, minimum = 0.000_001, maximum = 1)
 }
 by_period! {
     /// How long a standing is kept after the end of its period, by kind of period: a duration.

@@ -7,6 +7,7 @@ use reqwest::redirect;
 use url::form_urlencoded::Serializer;
 
 use crate::harness::Client;
+use crate::harness::relative::{resolve_location, resolved};
 
 /// A browser with one tab.
 pub struct Browser {
@@ -89,13 +90,15 @@ impl Browser {
             .join("; ");
         let request = request.header("host", &self.host).header("cookie", cookies);
         let response = request.send().await.unwrap();
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let (status, mut headers) = (response.status().as_u16(), response.headers().clone());
+        let address = response.url().clone();
+        resolve_location(&mut headers, &address);
         for cookie in headers.get_all("set-cookie") {
             let (cookie, _) = cookie.to_str().unwrap().split_once(';').unwrap();
             let (name, value) = cookie.split_once('=').unwrap();
             self.cookies.insert(name.to_owned(), value.to_owned());
         }
-        let text = response.text().await.unwrap();
+        let text = resolved(&response.text().await.unwrap(), &address);
         if let Some((_, rest)) = text.split_once("name=\"token\" value=\"") {
             rest.split_once('"').unwrap().0.clone_into(&mut self.token);
         }

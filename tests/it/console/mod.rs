@@ -12,6 +12,7 @@ mod results;
 mod safety;
 mod service;
 mod sessions;
+mod under_path;
 mod upkeep;
 mod webhooks;
 

@@ -9,6 +9,8 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use standings::domain::time::Timestamp;
 
+use super::relative::{resolve_location, resolved};
+
 /// The longest time for which a request that is refused with 503 is sent again, and the longest wait for one answer. They
 /// end only what would never end: a busy machine may be slow.
 const TAKEN_WITHIN: Duration = Duration::from_mins(3);
@@ -124,7 +126,9 @@ impl Client {
     /// The same; the server may be killed meanwhile.
     pub async fn try_send(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
         let response = request.send().await?;
-        let (status, headers) = (response.status(), response.headers().clone());
+        let (status, mut headers) = (response.status(), response.headers().clone());
+        let address = response.url().clone();
+        resolve_location(&mut headers, &address);
         // A stream has no end.
         let is_stream = headers
             .get("content-type")
@@ -132,7 +136,7 @@ impl Client {
         let text = if is_stream {
             String::new()
         } else {
-            response.text().await?
+            resolved(&response.text().await?, &address)
         };
         let mut json = serde_json::from_str(&text).unwrap_or(Value::Null);
         let revision = take_revisions(&mut json);

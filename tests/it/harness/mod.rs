@@ -9,6 +9,7 @@ pub mod keys;
 pub mod program;
 pub mod random;
 pub mod receiver;
+pub mod relative;
 pub mod replicated;
 pub mod sentinels;
 pub mod servers;
