@@ -109,7 +109,7 @@ fn all_errors(text: &str, first: FieldError) -> Vec<FieldError> {
             .detail
             .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
             .collect();
-        let is_about = |name: &String| words.iter().any(|word| *word == name.as_str());
+        let is_about = |name: &String| words.contains(&name.as_str());
         field(error).is_none_or(|field| !unsure.contains(&field)) && !unsure.iter().any(is_about)
     });
     errors.extend(more);

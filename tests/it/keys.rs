@@ -344,7 +344,7 @@ async fn stored_keys_are_refused_without_redis_but_configured_keys_work() {
         let answer = client.get(PAGE).await;
         assert!(answer.headers.contains_key("retry-after"));
         let detail = answer.expect_problem(503, "store-unavailable");
-        detail.contains("can't be confirmed")
+        detail.contains("can't be checked")
     };
     eventually("the key is refused", async || is_unconfirmed(&stored).await).await;
     let configured = world.client().with_key("a-reader").once();
