@@ -23,7 +23,7 @@
 --   summing    whether scores are sums: then the time of a 0 may be that of zeros alone, which only the hash knows
 --   conflicts  ids of members with different entries, which earlier calls have found
 --   is_doubtful   whether earlier calls have left something of this standing unrepaired
---   mend       see lib/check.lua
+--   repair     see lib/check.lua
 --   registry   of the shard: the keys of its hides follow from it (lib/hides.lua)
 --
 -- Reply: {'STALE'} another definition is in use | {'GONE'} none of its keys exists | {'ENDING'} they are about to expire |
@@ -71,7 +71,7 @@ local STATE = args.is_derived and KEYS[#KEYS]
 
 local head = call('HMGET', KEYS[1], 'version', 'moving', 'hides')
 if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
-may, is_doubtful = head[2] and 0 or args.mend, args.is_doubtful
+may, is_doubtful = head[2] and 0 or args.repair, args.is_doubtful
 -- The standing's hidden list, if members were hidden; and whether it has followed all hides, so that it can be compared.
 local hidden, follows = nil, false
 

@@ -10,7 +10,7 @@
 --   phase      the key that is walked (lib/cursor.lua): '' at first
 --   cursor     '0' at first
 --   part       about how many members one call checks
---   mend       see lib/check.lua
+--   repair     see lib/check.lua
 --   now        ms since the epoch
 --   seed       random text, from which follow the ids of hides that replace lost ones
 --
@@ -28,7 +28,7 @@ local args = cmsgpack.unpack(ARGV[1])
 
 local head = call('HMGET', HEAD, 'version', 'moving', 'hides')
 if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
-may = head[2] and 0 or args.mend
+may = head[2] and 0 or args.repair
 load_hides()
 require_slot(HEAD)
 local own, erasing = hides_of(HEAD, REGISTRY), beside_registry(REGISTRY, KIND_ERASING)

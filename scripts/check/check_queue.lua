@@ -3,7 +3,7 @@
 -- Uses: lib/standing.lua, lib/check.lua, lib/queue.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] queue; KEYS[3] ids; KEYS[4] state
--- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; mend: see lib/check.lua;
+-- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; repair: see lib/check.lua;
 --          count: a queue with more entries is not checked
 --
 -- Reply: {'STALE'} | {'OK', how many entries there are, '1' if checked, '0' if too many, difference, …}, see check.lua:
@@ -18,7 +18,7 @@ local args = cmsgpack.unpack(ARGV[1])
 load_queue()
 
 if not is_in_use(call('HGET', HEAD, 'version'), args.generation, args.revision) then return {'STALE'} end
-may = args.mend
+may = args.repair
 local count = call('XLEN', QUEUE)
 if count > args.count or call('HLEN', IDS) > args.count then return {'OK', number_text(count), '0'} end
 

@@ -3,7 +3,7 @@
 -- Uses: lib/check.lua
 --
 -- KEYS[1]  head of the shard, or board; KEYS[2] state
--- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; mend: see lib/check.lua;
+-- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; repair: see lib/check.lua;
 --          is_sound: whether the standings that the series follows from are sound
 --
 -- Reply: {'STALE'} | {'OK', difference, …}, as in check.lua:
@@ -16,7 +16,7 @@ local args = cmsgpack.unpack(ARGV[1])
 
 local head = call('HMGET', KEYS[1], 'version', 'moving')
 if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
-may = head[2] and 0 or args.mend
+may = head[2] and 0 or args.repair
 if not readable_entries(STATE) then
   local found, outcome = type_of(STATE), removing(args.is_sound)
   if outcome == REPAIRED then call('UNLINK', STATE) end

@@ -22,7 +22,7 @@
 --   cursor    '0' at first
 --   budget    about how many members × terms one call visits
 --   drop      whether to drop the standing without a look: check.lua has found that its keys contradict each other
---   mend      see lib/check.lua
+--   repair    see lib/check.lua
 --
 -- Reply: {'STALE'} another definition is in use | {'GONE'} there is no such standing, or it is not complete |
 --   {'LOST'} one of its terms existed, and no longer does | {'OK', next term (-1: this was the last part), next cursor,
@@ -46,7 +46,7 @@ local layout, kind = args.layout, args.kind
 
 local head = call('HMGET', KEYS[1], 'version', 'moving', 'erased', 'closed_until')
 if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
-may = head[2] and 0 or args.mend
+may = head[2] and 0 or args.repair
 local ERASING = head[3] and beside_registry(REGISTRY, KIND_ERASING)
 -- Whether the initial scores are those of a barrier in the past (lib/past_initial.lua).
 local is_past = kind == 'initial' and head[4] and args.ends <= tonumber(head[4])

@@ -7,7 +7,7 @@
 
 -- Left unrepaired | repaired | to be repaired by a call that may remove something.
 local LEFT, REPAIRED, ASKED = 0, 1, 2
--- What a call may do, its argument `mend`: only look | also write what follows from other data | also remove.
+-- What a call may do, its argument `repair`: only look | also write what follows from other data | also remove.
 local WRITE, REMOVE = 1, 2
 
 local differences = {}

@@ -222,7 +222,7 @@ pub async fn check_standing(
     } else {
         layout
     };
-    let scripts = [&script::CHECK, &script::MEND];
+    let scripts = [&script::CHECK, &script::REPAIR];
     let look = look(store, shard, scripts, manner.repair)
         .keys(keys::of_sorted_set(zset.to_owned(), shard.layout()))
         .keys(state.flatten())
@@ -250,7 +250,7 @@ pub async fn check_state(
     is_sound: bool,
     repair: Repair,
 ) -> Result<Vec<Difference>, StoreError> {
-    let scripts = [&script::CHECK_STATE, &script::MEND_STATE];
+    let scripts = [&script::CHECK_STATE, &script::REPAIR_STATE];
     let look = look(store, shard, scripts, repair)
         .key(keys::state(shard, derived.series))
         .field("is_sound", is_sound);
@@ -267,7 +267,7 @@ pub async fn check_queue(
     repair: Repair,
 ) -> Result<CheckedQueue, StoreError> {
     let of_queue = [Kind::Queue, Kind::QueueIds, Kind::QueueState];
-    let scripts = [&script::CHECK_QUEUE, &script::MEND_QUEUE];
+    let scripts = [&script::CHECK_QUEUE, &script::REPAIR_QUEUE];
     let look = look(store, shard, scripts, repair)
         .keys(of_queue.map(|kind| keys::single(shard, kind)))
         .field("count", WHOLE_MAX);
@@ -296,7 +296,7 @@ pub async fn check_sum(
         Order::Desc => -1,
         Order::Asc => 1,
     };
-    let scripts = [&script::CHECK_SUMS, &script::MEND_SUMS];
+    let scripts = [&script::CHECK_SUMS, &script::REPAIR_SUMS];
     let look = look(store, shard, scripts, repair)
         .key(keys::registry(shard.tag(), shard.generation))
         .key(state)
@@ -329,7 +329,7 @@ pub async fn check_keys(
     let mends = repair > Repair::None;
     let mut missing = Vec::new();
     for names in names.chunks(KEYS_MAX) {
-        let script = [&script::CHECK_KEYS, &script::MEND_KEYS][usize::from(mends)];
+        let script = [&script::CHECK_KEYS, &script::REPAIR_KEYS][usize::from(mends)];
         let look = store
             .call(script, tag)
             .key(keys::registry(tag, generation))
@@ -357,7 +357,7 @@ fn look<'a>(
         .key(keys::head(shard.tag()))
         .field("generation", shard.generation.to_string())
         .field("revision", shard.revision)
-        .field("mend", repair as u8)
+        .field("repair", repair as u8)
 }
 
 /// The type of a key; `none` if it does not exist.

@@ -325,27 +325,27 @@ scripts! {
         /// Checks whether the keys of a standing agree.
         CHECK = "check", "#!lua flags=no-writes" with [bounds];
         /// Checks and repairs the keys of a standing.
-        MEND = "check", "#!lua" with [bounds];
+        REPAIR = "check", "#!lua" with [bounds];
         /// Checks whether the keys that say who is hidden agree.
         CHECK_HIDES = "check_hides", "#!lua flags=no-writes" with [bounds];
         /// Checks these keys, and hides every member that one of them hides.
-        MEND_HIDES = "check_hides", "#!lua" with [bounds];
+        REPAIR_HIDES = "check_hides", "#!lua" with [bounds];
         /// Checks whether the state of a derived series is readable.
         CHECK_STATE = "check_state", "#!lua flags=no-writes" with [bounds];
         /// Checks and repairs the state of a derived series.
-        MEND_STATE = "check_state", "#!lua" with [bounds];
+        REPAIR_STATE = "check_state", "#!lua" with [bounds];
         /// Checks whether the keys of a queue agree.
         CHECK_QUEUE = "check_queue", "#!lua flags=no-writes" with [bounds, queues];
         /// Checks and repairs the keys of a queue.
-        MEND_QUEUE = "check_queue", "#!lua" with [bounds, queues];
+        REPAIR_QUEUE = "check_queue", "#!lua" with [bounds, queues];
         /// Checks whether a standing is the sum of others.
         CHECK_SUMS = "check_sums", "#!lua flags=no-writes" with [bounds];
         /// Checks and repairs a standing that is the sum of others.
-        MEND_SUMS = "check_sums", "#!lua" with [bounds];
+        REPAIR_SUMS = "check_sums", "#!lua" with [bounds];
         /// Checks whether keys are in their registry.
         CHECK_KEYS = "check_keys", "#!lua flags=no-writes";
         /// Checks whether keys are in their registry, and adds missing ones.
-        MEND_KEYS = "check_keys", "#!lua";
+        REPAIR_KEYS = "check_keys", "#!lua";
     }
     "redis" {
         /// Gives one instance the lease of some work.

@@ -29,7 +29,7 @@ pub async fn check_hides(
     (phase, cursor): (&str, &str),
     manner: Manner,
 ) -> Result<HidesPart, StoreError> {
-    let scripts = [&script::CHECK_HIDES, &script::MEND_HIDES];
+    let scripts = [&script::CHECK_HIDES, &script::REPAIR_HIDES];
     let look = look(store, shard, scripts, manner.repair)
         .key(keys::registry(shard.tag(), shard.generation))
         .field("phase", phase)

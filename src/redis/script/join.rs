@@ -1,9 +1,9 @@
 //! Joins a script with the fragments that it uses, when the program is built (`build.rs`).
 //!
-//! `-- Uses: lib/keys.lua, lib/queue.lua` in a script or a fragment names the fragments whose functions it calls. What these
-//! use, is added. `-- Loader: load_queue` in a fragment names its *loader*: creating a function costs a script more than most
-//! of its lines, and so does every local variable that it captures. So functions that few calls need are created by another
-//! function, their loader, and stored in one table. For the same reason functions that nothing calls are left out.
+//! `-- Uses: lib/keys.lua, lib/queue.lua` in a script or a fragment names the fragments whose functions it calls. Those that
+//! these use are added. `-- Loader: load_queue` in a fragment names its *loader*: creating a function costs a script more
+//! than most of its lines, and so does every local variable that it captures. So functions that few calls need are created
+//! by another function, their loader, and stored in one table. For the same reason functions that nothing calls are left out.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
