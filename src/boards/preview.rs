@@ -85,8 +85,11 @@ fn effect(field: &str) -> &'static str {
         }
         "ingest" => "It applies to events from now on. Queued events are applied.",
         "shards" => "The data moves to the new shards in the background.",
-        "update" | "order" | "decimals" | "ties" | "timezone" | "week_start" | "weight"
-        | "initial" | "uniques" | "keep_top" | "entry_data" => {
+        "timezone" => {
+            "Once the board has events, only another name of the same zone is allowed. No data changes."
+        }
+        "update" | "order" | "decimals" | "ties" | "week_start" | "weight" | "initial"
+        | "uniques" | "keep_top" | "entry_data" => {
             "It can only change while the board has no events. No data changes."
         }
         "season" => "It defines the window `season`. Once the board has events it can't change.",

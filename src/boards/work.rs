@@ -15,7 +15,7 @@ use crate::core::{Engine, Error, Outdated};
 use crate::domain::board::{Board, Definition, FieldError};
 use crate::domain::ids::BoardId;
 use crate::domain::part::Part;
-use crate::domain::problems::Problem;
+use crate::domain::problems::{PRECONDITION_FAILED, Problem};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::periods::closings;
@@ -68,9 +68,22 @@ impl Precondition {
         let matches = self.matches.as_ref().is_none_or(|allowed| {
             version.is_some_and(|version| allowed.iter().any(|tag| *tag == "*" || *tag == version))
         });
-        (matches && !(self.is_absent && stored.is_some()))
-            .then_some(())
-            .ok_or_else(|| Problem::precondition_failed().into())
+        if matches && !(self.is_absent && stored.is_some()) {
+            return Ok(());
+        }
+        let weak = self
+            .matches
+            .iter()
+            .flatten()
+            .find(|tag| tag.starts_with("W/"));
+        let problem = weak.map_or_else(Problem::precondition_failed, |tag| {
+            let detail = format!(
+                "`If-Match` has the weak tag {tag}\", which never matches (RFC 9110, 13.1.1). A proxy that compresses responses \
+                 makes tags weak: send the tag without `W/`"
+            );
+            Problem::new(PRECONDITION_FAILED, detail)
+        });
+        Err(problem.into())
     }
 }
 

@@ -240,7 +240,7 @@ impl fmt::Display for Rate {
 serde_as_text!(Rate);
 
 checked_text! {
-    /// The name of an API key: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a board.
+    /// The name of an API key: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a reward rule.
     KeyName, |text| ids::plain(text, "the name of a key"), IdError
 }
 
@@ -333,7 +333,7 @@ mod tests {
                 assert!(!parsed.matches(board), "{pattern} {board}");
             }
         }
-        for wrong in ["", "a b", "a?", "[ab]", &"a".repeat(65)] {
+        for wrong in ["", "a b", "a?", "[ab]", &"a".repeat(129)] {
             assert!(BoardPattern::parse(wrong).is_err(), "{wrong}");
         }
         let boards = |patterns: &[&str]| {

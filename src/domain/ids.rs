@@ -6,18 +6,20 @@ use super::intake::Partition;
 use super::texts::checked_text;
 
 /// The longest board id, in bytes.
-pub const BOARD_ID_BYTES_MAX: usize = 64;
+pub const BOARD_ID_BYTES_MAX: usize = 128;
+/// The longest name of a rule, an API key or a webhook, in bytes.
+const PLAIN_BYTES_MAX: usize = 64;
 /// The longest member id or event id, in bytes of UTF-8.
 pub const NAME_BYTES_MAX: usize = 128;
 
 /// Why a text is not a valid id.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum IdError {
-    /// It breaks the pattern of plain names. Has what the text should be.
+    /// It breaks the pattern of plain names. Has what the text should be, and its maximum length.
     #[error(
-        "{0} must have 1 to 64 of the characters A-Z a-z 0-9 . _ - and begin with a letter or a digit"
+        "{0} must have 1 to {1} of the characters A-Z a-z 0-9 . _ - and begin with a letter or a digit"
     )]
-    Plain(&'static str),
+    Plain(&'static str, usize),
     /// A member or event id is empty or too long.
     #[error("must have 1 to 128 bytes of UTF-8, not {0}")]
     Length(usize),
@@ -31,11 +33,15 @@ pub enum IdError {
 
 /// Checks the pattern `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`. The error says what the text should be.
 pub(crate) fn plain<'a>(text: &'a str, what: &'static str) -> Result<&'a str, IdError> {
+    plain_up_to(PLAIN_BYTES_MAX, text, what)
+}
+
+fn plain_up_to<'a>(max: usize, text: &'a str, what: &'static str) -> Result<&'a str, IdError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let is_sound = text.starts_with(|first: char| first.is_ascii_alphanumeric())
-        && text.len() <= BOARD_ID_BYTES_MAX
+        && text.len() <= max
         && text.bytes().all(is_plain);
-    is_sound.then_some(text).ok_or(IdError::Plain(what))
+    is_sound.then_some(text).ok_or(IdError::Plain(what, max))
 }
 
 fn any(text: &str) -> Result<&str, IdError> {
@@ -49,8 +55,8 @@ fn any(text: &str) -> Result<&str, IdError> {
 }
 
 checked_text! {
-    /// The name of a board: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
-    BoardId, |text| plain(text, "a board id"), IdError
+    /// The name of a board: `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`.
+    BoardId, |text| plain_up_to(BOARD_ID_BYTES_MAX, text, "a board id"), IdError
 }
 
 checked_text! {
@@ -170,7 +176,7 @@ mod tests {
 
     #[test]
     fn board_ids_keep_their_pattern() {
-        for good in ["a", "run_hero", "9.x-Y", &"b".repeat(64)] {
+        for good in ["a", "run_hero", "9.x-Y", &"b".repeat(128)] {
             assert_eq!(
                 BoardId::parse(good).map(|id| id.to_string()),
                 Ok(good.to_owned())
@@ -185,11 +191,11 @@ mod tests {
             "a/b",
             "ä",
             "a{b}",
-            &"b".repeat(65),
+            &"b".repeat(129),
         ] {
             assert_eq!(
                 BoardId::parse(bad),
-                Err(IdError::Plain("a board id")),
+                Err(IdError::Plain("a board id", 128)),
                 "{bad:?}"
             );
         }

@@ -48,6 +48,11 @@ impl Zone {
         self.0.iana_name().unwrap_or_default()
     }
 
+    /// Whether its clocks always show the same time, as with two names of one zone: `Europe/Kiev`, `Europe/Kyiv`.
+    pub fn is_same_clock(self, other: Self) -> bool {
+        self.0 == other.0
+    }
+
     /// Local time minus UTC, in seconds, at the given second of UTC. Daylight saving continues by the latest rules.
     pub fn offset(self, at_s: i64) -> i64 {
         self.0.to_offset(instant(at_s)).seconds().into()
@@ -128,13 +133,16 @@ mod tests {
             ("US/Eastern", "America/New_York"),
             ("Asia/Calcutta", "Asia/Kolkata"),
             ("GB", "Europe/London"),
+            ("Europe/Kiev", "Europe/Kyiv"),
             ("Zulu", "UTC"),
             ("GMT", "Etc/GMT"),
         ] {
             assert_ne!(zone(link), zone(target));
+            assert!(zone(link).is_same_clock(zone(target)), "{link}");
             assert_eq!(zone(link).offset(at_s), zone(target).offset(at_s));
         }
         assert_eq!(zone("Etc/GMT+5").offset(at_s), -5 * 3_600);
+        assert!(!zone("Europe/Berlin").is_same_clock(zone("Europe/Paris")));
     }
 
     #[test]

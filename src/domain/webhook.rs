@@ -25,7 +25,7 @@ pub const GRACE: Span = Span::hours(24);
 const URL_BYTES_MAX: usize = 2_048;
 
 checked_text! {
-    /// The name of a webhook: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a board.
+    /// The name of a webhook: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a reward rule.
     WebhookName, |text| ids::plain(text, "the name of a webhook"), IdError
 }
 

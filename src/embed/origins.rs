@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use axum::http::HeaderValue;
 
-use crate::http::cors::{CorsOrigins, OriginError};
+use crate::http::cors::{CorsOrigins, NULL, OriginError};
 
 /// The origins whose pages may show public boards in a frame.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -26,6 +26,7 @@ impl FromStr for EmbedOrigins {
             return Ok(Self::None);
         }
         Ok(match text.parse()? {
+            origins if origins.lists_null() => return Err(OriginError::Form(NULL.to_owned())),
             CorsOrigins::None | CorsOrigins::All => Self::All,
             CorsOrigins::Listed(origins) => Self::Listed(origins),
         })
@@ -72,6 +73,7 @@ mod tests {
             "none,https://a.example",
             "*,https://a.example",
             "https://a.example/;script-src *",
+            "null",
         ] {
             assert!(wrong.parse::<EmbedOrigins>().is_err(), "{wrong}");
         }

@@ -13,6 +13,11 @@ use super::{freshness, observe, ratelimit};
 /// How long a browser may keep the answer to a preflight. None keeps it for longer than two hours.
 const PREFLIGHT_TIME_MAX: Duration = Duration::from_hours(2);
 
+/// The origins of apps whose pages are in the app. (On other systems these frameworks have an origin of `http` or `https`.)
+const OF_APPS: [&str; 2] = ["capacitor://localhost", "tauri://localhost"];
+/// The origin of pages without one: files, and frames with `sandbox`, which any page can make.
+pub const NULL: &str = "null";
+
 /// Origins, separated by commas; or `*` for all. API keys are in a header that pages set themselves, and never in what a
 /// browser sends by itself (cookies): so a page of another origin can only do what it has a key for. The pages of the
 /// console, which use a cookie, are open to no other origin.
@@ -62,6 +67,9 @@ impl FromStr for CorsOrigins {
 
 fn origin(text: &str) -> Result<HeaderValue, OriginError> {
     let form = || OriginError::Form(text.to_owned());
+    if OF_APPS.contains(&text) || text == NULL {
+        return HeaderValue::try_from(text).map_err(|_| form());
+    }
     let url = Url::parse(text).map_err(|_| form())?;
     let is_web = matches!(url.scheme(), "http" | "https");
     let is_bare = url.username().is_empty()
@@ -81,6 +89,11 @@ fn origin(text: &str) -> Result<HeaderValue, OriginError> {
 }
 
 impl CorsOrigins {
+    /// Whether pages without an origin of their own may call.
+    pub fn lists_null(&self) -> bool {
+        self.lists(&HeaderValue::from_static(NULL))
+    }
+
     /// Whether this origin is listed. `*` lists none.
     pub(crate) fn lists(&self, origin: &HeaderValue) -> bool {
         matches!(self, Self::Listed(origins) if origins.contains(origin))
@@ -147,6 +160,9 @@ mod tests {
             "http://127.0.0.1:8080",
             "http://[::1]:8080",
             "https://xn--bcher-kva.example",
+            "capacitor://localhost",
+            "tauri://localhost",
+            "null",
         ] {
             assert_eq!(read(origin), listed(&[origin]));
         }
@@ -157,8 +173,9 @@ mod tests {
         );
         for wrong in [
             "not a url",
-            "null",
             "a.example",
+            "capacitor://localhost/",
+            "tauri://a.example",
             "ftp://a.example",
             "file:///",
             "https://",

@@ -347,7 +347,7 @@ pub fn invalid(name: &str, detail: impl Display) -> Problem {
 #[into_params(parameter_in = Path)]
 pub struct BoardPath {
     /// The board's id
-    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     pub board: String,
 }
 
@@ -356,7 +356,7 @@ pub struct BoardPath {
 #[into_params(parameter_in = Path)]
 pub struct LeaguePath {
     /// The board's id
-    #[param(example = "run_league", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    #[param(example = "run_league", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     pub board: String,
 }
 

@@ -42,7 +42,7 @@ pub struct PageView {
 pub enum Entries {
     #[default]
     All,
-    /// Those between two scores, both included.
+    /// Those between two scores, both included; see [`Self::between`].
     Between([Option<String>; 2]),
     /// Half of them better than a score, the others equal or worse; a single page.
     Around(String),
@@ -91,6 +91,16 @@ impl View for PageView {
     async fn profiles(found: &FoundPage, engine: &Engine) -> Result<Profiles, Error> {
         let profiles = || profiles::work::read(engine, Self::members(found));
         found.page.profiles.get_or_try_init(profiles).await.cloned()
+    }
+}
+
+impl Entries {
+    /// Those between two scores, each of which may be missing.
+    pub fn between(scores: [Option<String>; 2]) -> Self {
+        match scores {
+            [None, None] => Self::All,
+            scores => Self::Between(scores),
+        }
     }
 }
 

@@ -37,7 +37,7 @@ use crate::domain::include::Include;
 type Schemas = BTreeMap<String, RefOr<Schema>>;
 
 /// The pattern of patterns of board ids ([`crate::domain::access::BoardPattern`]).
-const BOARD_PATTERN: &str = "^[A-Za-z0-9._*-]{1,64}$";
+const BOARD_PATTERN: &str = "^[A-Za-z0-9._*-]{1,128}$";
 /// How a reference to a schema begins.
 const HERE: &str = "#/components/schemas/";
 

@@ -50,7 +50,7 @@ macro_rules! values {
 
 values! {
     AcceptLate: (value_type = String, pattern = r"^(any|[0-9]{1,9}[smhd])$", example = "48h");
-    BoardId, RuleId: (value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$");
+    BoardId: (value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$");
     Boards: (value_type = Vec<String>, min_items = 1, max_items = 100, example = json!(["vote-*"]));
     Bound, ShownScore: (value_type = f64);
     Decimals: (value_type = u8, minimum = 0, maximum = 6);
@@ -61,6 +61,7 @@ values! {
     QuotaWindow: (value_type = String, example = "1m");
     Rate: (value_type = String, pattern = "^[1-9][0-9]{0,6}/[smh]$", example = "50/s");
     Reward: (value_type = serde_json::Value);
+    RuleId: (value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$");
     Scopes: (value_type = Vec<Scope>, min_items = 1);
     Share: (value_type = f64, minimum = 0, maximum = 1, example = 0.2);
     Span: (value_type = String, pattern = r"^[0-9]{1,9}[smhd]$", example = "1h");

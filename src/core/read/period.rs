@@ -6,7 +6,7 @@ use crate::domain::ids::MemberId;
 use crate::domain::league::Cohort;
 use crate::domain::period::Period;
 use crate::domain::plan::{StandingName, stretch};
-use crate::domain::problems::Problem;
+use crate::domain::problems::{PERIOD_NOT_FINAL, Problem};
 use crate::domain::series::{Series, Standing, Track};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -115,12 +115,18 @@ impl Target {
 
     /// The error that it has no result: if it is final, it has no data.
     pub(crate) fn without_result(&self, board: &Board, is_final: bool) -> Error {
-        let problem = if is_final {
-            Problem::period_not_found
-        } else {
-            Problem::period_not_final
-        };
-        problem(&board.id, &self.name()).into()
+        let (id, name) = (&board.id, self.name());
+        if is_final {
+            return Problem::period_not_found(id, &name).into();
+        }
+        if board.finalize_since.is_none() {
+            let detail = format!(
+                "board {id} has no `finalize`, so its periods never become final: set `finalize` in its definition, for periods that \
+                 end after that"
+            );
+            return Problem::new(PERIOD_NOT_FINAL, detail).into();
+        }
+        Problem::period_not_final(id, &name).into()
     }
 
     /// The periods whose events it contains.

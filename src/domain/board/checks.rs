@@ -231,8 +231,8 @@ impl Definition {
     /// The fields in which `other` would change data that is already stored.
     pub fn frozen_changes(&self, other: &Self) -> Vec<FieldError> {
         let fixed = unchanged! { self, other;
-            update order decimals ties timezone week_start weight initial uniques keep_top entry_data;
-            title tags public public_includes names score_min score_max ranking windows season carryover accept_late idempotency
+            update order decimals ties week_start weight initial uniques keep_top entry_data;
+            timezone title tags public public_includes names score_min score_max ranking windows season carryover accept_late idempotency
             retention quotas rewards league shards ingest opens_at closes_at finalize max_delay
         };
         let is_dense = |definition: &Self| definition.ranking == Ranking::Dense;
@@ -241,6 +241,7 @@ impl Definition {
             require! { changes; pointer, is_same => FROZEN; }
         }
         require! { changes;
+            "/timezone", self.timezone.is_same_clock(other.timezone) => FROZEN;
             "/season", self.season.is_none() || self.season == other.season => FROZEN;
             "/windows", self.league.is_none() || self.windows == other.windows => FROZEN;
             "/ranking", is_dense(self) == is_dense(other) => FROZEN;

@@ -198,7 +198,7 @@ pub struct Definition {
     /// How equal scores are ranked.
     #[serde(default)]
     pub ranking: Ranking,
-    /// The IANA time zone in which periods begin and end.
+    /// The IANA time zone in which periods begin and end. Another name of the same zone can be set at any time.
     #[serde(default = "utc")]
     #[schema(default = "UTC")]
     pub timezone: Zone,

@@ -22,7 +22,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
 use crate::domain::profile::ShownProfile;
 use crate::http::App;
-use crate::http::extract::{Path, Query, board_id, choice};
+use crate::http::extract::{Path, Query, board_id, choice, invalid};
 use crate::http::problem::Problem;
 use crate::http::supply::Taken;
 use crate::periods::results;
@@ -70,6 +70,10 @@ pub struct ExportParams {
     include: Option<String>,
     /// In a league, the cohort.
     cohort: Option<String>,
+    /// `true`: a CSV begins with a byte order mark, without which Excel misreads characters beyond ASCII.
+    #[serde(default)]
+    #[param(default = false)]
+    bom: bool,
 }
 
 /// An export being sent.
@@ -80,6 +84,8 @@ struct Outgoing {
     export: Export,
     format: ExportFormat,
     includes: Includes,
+    /// Whether a CSV begins with a byte order mark.
+    has_bom: bool,
     /// Whether its first part, and its last one, was written.
     is_begun: bool,
     is_written: bool,
@@ -109,6 +115,9 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
     let includes = includes(params.include.as_deref(), &caller)?;
+    if params.bom && params.format != ExportFormat::Csv {
+        return Err(invalid("bom", "goes with `format=csv`"));
+    }
     let taken = app
         .memory
         .for_entries(&caller.takers(), PARTS_HELD * PART_ENTRIES, includes)
@@ -138,6 +147,7 @@ pub async fn get(
         export,
         format: params.format,
         includes,
+        has_bom: params.bom,
         is_begun: false,
         is_written: false,
         _taken: taken,
@@ -163,6 +173,8 @@ fn frames(outgoing: Outgoing) -> impl Stream<Item = Result<Frame<Bytes>, Error>>
     })
 }
 
+/// By this Excel recognises UTF-8.
+const BOM: &str = "\u{feff}";
 /// Why writing can't fail.
 const IN_MEMORY: &str = "invariant: an export is written to memory";
 
@@ -188,7 +200,8 @@ impl Outgoing {
         self.is_written = entries.len() < PART_ENTRIES;
         Ok(match self.format {
             ExportFormat::Csv => {
-                let mut csv = csv::Writer::from_writer(Vec::new());
+                let bom = if is_first && self.has_bom { BOM } else { "" };
+                let mut csv = csv::Writer::from_writer(bom.as_bytes().to_vec());
                 if is_first {
                     write_header(&mut csv, has_profiles).expect(IN_MEMORY);
                 }

@@ -166,7 +166,7 @@ pub struct CohortParams {
 #[into_params(parameter_in = Path)]
 pub struct PeriodPath {
     /// The board's id
-    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     pub(crate) board: String,
     /// A window of one period
     #[param(example = "day")]

@@ -92,7 +92,7 @@ pub struct ClaimBody {
 #[into_params(parameter_in = Path)]
 pub struct RewardPath {
     /// The board's id
-    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     board: String,
     /// A window of one period
     #[param(example = "day")]

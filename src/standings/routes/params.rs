@@ -68,7 +68,7 @@ impl<P: ReadParams> FromRequestParts<Arc<App>> for Read<P> {
 #[into_params(parameter_in = Path)]
 pub struct StandingPath {
     /// The board's id
-    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     pub(crate) board: String,
     /// One of the board's windows
     #[param(example = "day")]
@@ -327,15 +327,13 @@ impl PageParams {
     pub(crate) fn view(&self) -> Result<PageView, Problem> {
         let view = page_view(self.page, self.size, self.member.as_deref())?;
         let between = [self.from_score.clone(), self.to_score.clone()];
-        let is_bounded = between.iter().any(Option::is_some);
         let entries = match &self.around_score {
-            Some(_) if is_bounded || self.page.is_some() => {
+            Some(_) if between.iter().any(Option::is_some) || self.page.is_some() => {
                 let detail = "can't be combined with `page`, `from_score` or `to_score`";
                 return Err(invalid("around_score", detail));
             }
             Some(score) => Entries::Around(score.clone()),
-            None if is_bounded => Entries::Between(between),
-            None => Entries::All,
+            None => Entries::between(between),
         };
         Ok(PageView { entries, ..view })
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 use utoipa::{IntoParams, ToSchema};
 
 use super::answers::{MemberBody, PageBody, StatsBody, SubsetBody};
@@ -26,6 +27,7 @@ use crate::profiles;
 use crate::redis::{Dated, Freshness};
 use crate::runtime::join::join_all;
 use crate::standings::league_member;
+use crate::standings::page::{Entries, PageView};
 use crate::standings::standing::{self, FoundIn, StandingRequest, View};
 use crate::standings::stats::StatsView;
 
@@ -111,6 +113,14 @@ queries! {
         /// A member whose own entry is returned as `me`.
         #[serde(default)]
         member: Option<String>,
+        /// Only entries with at least this score. The pages then consist of these.
+        #[serde(default)]
+        #[schema(value_type = Option<f64>)]
+        from_score: Option<Number>,
+        /// Only entries with at most this score.
+        #[serde(default)]
+        #[schema(value_type = Option<f64>)]
+        to_score: Option<Number>,
     }
 
     /// One member of a standing.
@@ -322,7 +332,12 @@ async fn find(
 ) -> Result<Found<QueryResult>, Problem> {
     match query {
         QueryBody::Page(query) => {
-            let view = page_view(query.page, query.size, query.member.as_deref())?;
+            let between = [&query.from_score, &query.to_score];
+            let between = between.map(|score| score.as_ref().map(Number::to_string));
+            let view = PageView {
+                entries: Entries::between(between),
+                ..page_view(query.page, query.size, query.member.as_deref())?
+            };
             read(app, &query.request(how, size)?, view, |view, found| {
                 QueryResult::Page(Box::new(PageBody::new(view, found)))
             })

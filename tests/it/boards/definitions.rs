@@ -51,6 +51,14 @@ async fn a_definition_is_created_replaced_and_read_with_its_version() {
             .header(header, value);
         Client::send(request.json(&json!({"windows": ["day"]})))
     };
+    let weak = format!("W/{}", first.to_str().unwrap());
+    let detail = put("if-match", &weak)
+        .await
+        .expect_problem(412, "precondition-failed");
+    assert!(
+        detail.contains(&weak) && detail.contains("without `W/`"),
+        "{detail}"
+    );
     put("if-match", first.to_str().unwrap())
         .await
         .expect_problem(412, "precondition-failed");
@@ -116,6 +124,28 @@ async fn settings_that_would_change_stored_data_are_fixed_once_there_are_events(
         .put("/v1/boards/b", carryover)
         .await
         .expect_problem(409, "board-in-use");
+    let london = json!({"windows": ["day"], "timezone": "GB"});
+    client.define("london", london).await;
+    let event = json!({"member": "a", "score": 1});
+    client
+        .post("/v1/boards/london/events", event.clone())
+        .await
+        .expect(200);
+    let other_name = json!({"timezone": "Europe/London"});
+    let renamed = client
+        .patch("/v1/boards/london", other_name)
+        .await
+        .expect(200);
+    assert_eq!(renamed["timezone"], "Europe/London");
+    client
+        .post("/v1/boards/london/events", event)
+        .await
+        .expect(200);
+    let page = client
+        .get("/v1/boards/london/standings/day")
+        .await
+        .expect(200);
+    assert_eq!(page["entries"][0]["score"], 2);
     let harmless = json!({"windows": ["week", "day", "last-7-days"], "ranking": "competition", "title": "t", "accept_late": "1h"});
     client.put("/v1/boards/b", harmless).await.expect(200);
 }

@@ -436,8 +436,12 @@ async fn a_csv_has_no_formulas_and_has_profiles_on_request() {
         1,ann,3,2026-11-20T10:00:01.000Z,'+Ann,,\"{\"\"country\"\":\"\"NZ\"\"}\"\n\
         2,'=cmd|x,-5,2026-11-20T10:00:00.000Z,,,\n";
     assert_eq!(csv.text, expected);
+    let for_excel = "day/periods/previous/export?format=csv&include=profile&bom=true";
+    let csv = export(client, for_excel).await;
+    assert_eq!(csv.text, format!("\u{feff}{expected}"));
     for (rest, code) in [
         ("", "invalid-parameter"),
+        ("?format=ndjson&bom=true", "invalid-parameter"),
         ("?format=xml", "invalid-parameter"),
         ("?format=csv&include=x", "invalid-parameter"),
     ] {
@@ -450,6 +454,18 @@ async fn a_csv_has_no_formulas_and_has_profiles_on_request() {
         .get(&path("day/periods/2026-11-01/export?format=csv"))
         .await;
     unknown.expect_problem(404, "period-not-found");
+    client.define("endless", json!({"windows": ["day"]})).await;
+    let event = json!({"member": "ann", "score": 1});
+    client
+        .post("/v1/boards/endless/events", event)
+        .await
+        .expect(200);
+    let today = "/v1/boards/endless/standings/day/periods/current/export?format=csv";
+    let detail = client
+        .get(today)
+        .await
+        .expect_problem(409, "period-not-final");
+    assert!(detail.contains("set `finalize`"), "{detail}");
     let unknown = client.get(&path("day/periods/2026-11-01")).await;
     unknown.expect_problem(404, "period-not-found");
 }

@@ -556,6 +556,38 @@ async fn entries_are_found_by_their_scores() {
         "also of who is not among them"
     );
 
+    // In a batch of queries the scores are numbers.
+    let query = |scores: Value| {
+        let mut query = json!({"type": "page", "board": "b", "window": "day", "size": 2});
+        query
+            .as_object_mut()
+            .unwrap()
+            .extend(scores.as_object().unwrap().clone());
+        query
+    };
+    let queries = [
+        json!({"from_score": 6}),
+        json!({"from_score": 3, "to_score": 8.00}),
+        json!({"to_score": 5, "page": 2}),
+        json!({"from_score": 6, "to_score": 5}),
+    ];
+    let queries = json!({"queries": queries.map(query)});
+    let client = world_of_best.client();
+    let found = client
+        .post("/v1/standings/query", queries)
+        .await
+        .expect(200);
+    let pages = [
+        "from_score=6&size=2",
+        "from_score=3&to_score=8.00&size=2",
+        "to_score=5&size=2&page=2",
+    ];
+    for (index, page) in pages.into_iter().enumerate() {
+        let found = shown(&found["results"][index], ["listed", "page"]);
+        assert_eq!(found, best(page).await, "{page}");
+    }
+    assert_eq!(found["results"][3]["problem"]["code"], "invalid-parameter");
+
     assert_eq!(
         best("around_score=5&size=3").await,
         json!([[[1, "a"], [2, "b"], [2, "c"]], 5, null])
