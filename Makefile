@@ -62,7 +62,7 @@ compatible: ## Compare the interface with that of the last release, for changes 
 	mkdir -p $(dir $(RELEASED)) && git show "$$tag:openapi/openapi.json" > $(RELEASED) && \
 	STANDINGS_RELEASED=$(CURDIR)/$(RELEASED) cargo test --locked $(cargo_features) --test it -- --ignored clients_of_the_last_release
 
-clients: setup ## Run docs/clients.md and the programs of docs/backends.md; needs Node.js, Python, Go, a JDK and Maven
+clients: setup ## Run docs/clients.md and the programs of docs/backends.md and docs/games.md; needs Node.js, Python, Go, a JDK, Maven and Mono
 	@PATH="$(CURDIR)/.tools:$$PATH" tools/clients
 
 browser: setup ## Walk the pages in Chromium, and check them with axe; needs Node.js

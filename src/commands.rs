@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::api::document;
-use crate::cli::{Failure, check, healthcheck, import, reshard};
+use crate::cli::{Failure, check, healthcheck, import, reshard, token};
 use crate::config::Command;
 use crate::server;
 use crate::setup;
@@ -22,6 +22,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
             Command::Check(args) => {
                 return Ok(check::command(*args, setup::engine, stop_signal()?).await);
             }
+            Command::Token(args) => token::command(&args)?,
             Command::Openapi => {
                 let document = document::text()?;
                 writeln!(io::stdout(), "{document}")?;

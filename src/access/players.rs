@@ -7,6 +7,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse};
@@ -14,7 +16,7 @@ use jsonwebtoken::signature::{Error as SignatureError, Verifier};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use ring::{hmac, signature};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::domain::access::{Boards, Scope, Scopes};
 use crate::domain::board::FieldError;
@@ -31,6 +33,8 @@ const TOKEN_BYTES_MAX: usize = 8 << 10;
 const LIFE_S_MAX: i64 = 24 * 3_600;
 /// How far signers' clocks may be ahead, in seconds.
 const AHEAD_S_MAX: i64 = 60;
+/// The scopes that a token can have.
+pub const TOKEN_SCOPES: [&str; 3] = ["read", "play", "vote"];
 /// The minimum length of a secret, in bytes (RFC 7518, 3.2).
 const SECRET_BYTES_MIN: usize = 32;
 
@@ -113,6 +117,25 @@ impl PlayerKeys {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.keys.is_empty()
+    }
+
+    /// A token with these claims and `aud`, signed with the single key, or else with the HS256 key whose `kid` comes first. `None`
+    /// if no key is for HS256: a public key can't sign.
+    pub fn sign(&self, mut claims: Value) -> Option<String> {
+        let mut keys: Vec<_> = self.0.keys.iter().collect();
+        keys.retain(|(_, key)| key.algorithm == Algorithm::HS256);
+        keys.sort_by_key(|(kid, _)| *kid);
+        let (kid, key) = keys.first()?;
+        let mut header = json!({"alg": "HS256", "typ": "JWT"});
+        if let Some(kid) = kid {
+            header["kid"] = json!(kid);
+        }
+        claims["aud"] = json!(self.0.audience);
+        let parts = [header, claims].map(|part| BASE64_URL_SAFE_NO_PAD.encode(part.to_string()));
+        let said = parts.join(".");
+        let secret = hmac::Key::new(hmac::HMAC_SHA256, key.key.try_get_as_bytes().ok()?);
+        let signature = BASE64_URL_SAFE_NO_PAD.encode(hmac::sign(&secret, said.as_bytes()));
+        Some(format!("{said}.{signature}"))
     }
 
     /// What a token allows, if it is a valid player's token.
@@ -249,8 +272,11 @@ impl Claims {
         let boards = Boards::parse(&self.texts("boards")?)
             .map_err(|error| format!("has wrong `boards`: {error}"))?;
         let scopes = self.texts("scopes")?;
-        let known = ["read", "play", "vote"];
-        if scopes.is_empty() || !scopes.iter().all(|scope| known.contains(&scope.as_str())) {
+        if scopes.is_empty()
+            || !scopes
+                .iter()
+                .all(|scope| TOKEN_SCOPES.contains(&scope.as_str()))
+        {
             return Err(
                 "has wrong `scopes`: they must be some of `read`, `play` and `vote`".to_owned(),
             );

@@ -1,14 +1,17 @@
 //! Settings that several commands have.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::access::players::PlayerKeys;
 use crate::redis::embedded::EmbeddedConfig;
 
 /// The heading of the settings of the commands that call the service.
 pub(crate) const CLIENT: &str = "Commands that call the service";
+/// The heading of the settings of who may do what.
+pub(crate) const ACCESS: &str = "Access";
 /// The heading of the settings of Redis.
 pub(crate) const REDIS: &str = "Redis";
 
@@ -45,6 +48,48 @@ impl RedisArgs {
             server: self.redis_server.clone(),
         }
     }
+}
+
+/// The keys of players' tokens.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = ACCESS)]
+pub struct PlayerKeyArgs {
+    /// A file with the keys that players' tokens are signed with: a JWK set (RFC 7517).
+    ///
+    /// It has secrets for HS256, and public keys for EdDSA or ES256. It is read at startup. See docs/keys.md#players.
+    #[arg(long, env = "STANDINGS_JWT_KEYS")]
+    pub jwt_keys: Option<PathBuf>,
+    /// A single key for tokens without `kid`: a secret of at least 32 bytes, or a JWK.
+    #[arg(long, env = "STANDINGS_JWT_KEY", hide_env_values = true)]
+    pub jwt_key: Option<Secret>,
+    /// The `aud` that players' tokens must have.
+    #[arg(long, env = "STANDINGS_JWT_AUDIENCE", default_value = "standings")]
+    pub jwt_audience: String,
+}
+
+impl PlayerKeyArgs {
+    /// The keys. Reads the file.
+    pub fn keys(&self) -> Result<PlayerKeys, String> {
+        let set = named(self.jwt_keys.as_ref()).map(|path| read(path, Ok));
+        let single = self.jwt_key.as_ref().map(|key| key.0.as_str());
+        let single = single.filter(|key| !key.is_empty());
+        PlayerKeys::read(set.transpose()?.as_deref(), single, &self.jwt_audience)
+    }
+}
+
+/// The file of a setting; an empty name means none.
+pub(crate) fn named(path: Option<&PathBuf>) -> Option<&PathBuf> {
+    path.filter(|path| !path.as_os_str().is_empty())
+}
+
+/// Reads and parses a file. The error names the file.
+pub(crate) fn read<T>(
+    path: &Path,
+    parse: impl Fn(String) -> Result<T, String>,
+) -> Result<T, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+    let read = text.and_then(parse);
+    read.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// A setting that may contain a password, and is never shown.

@@ -6,6 +6,7 @@
 //! | `reshard.rs` | spreads a board over another number of shards |
 //! | `healthcheck.rs` | asks a service whether it is ready |
 //! | `check.rs` | looks for contradictions in the data in Redis |
+//! | `token.rs` | prints a player's token for trying |
 //!
 //! The commands that use the HTTP interface share a client (`client.rs`), which repeats requests whose failure may pass.
 
@@ -16,6 +17,7 @@ pub mod healthcheck;
 pub mod import;
 pub mod reshard;
 mod text;
+pub mod token;
 
 use std::fmt;
 use std::io::{self, Write};

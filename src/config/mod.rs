@@ -9,19 +9,19 @@ pub mod env_file;
 mod reading;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use thiserror::Error;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::access::ApiKeys;
-use crate::access::players::PlayerKeys;
 use crate::api::router::Options;
-use crate::cli::args::{CLIENT, REDIS, RedisArgs, Secret};
+use crate::cli::args::{ACCESS, CLIENT, PlayerKeyArgs, REDIS, RedisArgs, named, read};
 use crate::cli::check::CheckArgs;
 use crate::cli::import::ImportArgs;
 use crate::cli::reshard::ReshardArgs;
+use crate::cli::token::TokenArgs;
 use crate::domain::blocklist::Blocklist;
 use crate::domain::profile::{Hosts, Rules};
 use crate::domain::time::Span;
@@ -38,7 +38,6 @@ pub use self::reading::{CliError, settings, warnings};
 const MAX_STALENESS_MS_MAX: i64 = 10_000;
 // The headings under which the settings are listed.
 const SERVER: &str = "Server";
-const ACCESS: &str = "Access";
 const LIMITS: &str = "Limits";
 const CONTENT: &str = "Audit log, profiles and webhooks";
 const BACKGROUND: &str = "Background work";
@@ -68,6 +67,8 @@ pub enum Command {
     Reshard(Box<ReshardArgs>),
     /// Look for contradictions in the data in Redis, and repair them.
     Check(Box<CheckArgs>),
+    /// Print a player's token for trying: valid for ten minutes, and signed with the secret of the settings.
+    Token(Box<TokenArgs>),
     /// Print the OpenAPI document.
     Openapi,
     /// Ask a service whether it is ready. The exit status is 0 if it is, and otherwise 1.
@@ -146,17 +147,9 @@ pub struct ServeArgs {
     /// Allows an address that is not loopback without API keys: anyone who reaches it may do anything.
     #[arg(long, env = "STANDINGS_ALLOW_OPEN", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", help_heading = ACCESS)]
     pub allow_open: bool,
-    /// A file with the keys that players' tokens are signed with: a JWK set (RFC 7517).
-    ///
-    /// It has secrets for HS256, and public keys for EdDSA or ES256. It is read at startup. See docs/keys.md#players.
-    #[arg(long, env = "STANDINGS_JWT_KEYS", help_heading = ACCESS)]
-    pub jwt_keys: Option<PathBuf>,
-    /// A single key for tokens without `kid`: a secret of at least 32 bytes, or a JWK.
-    #[arg(long, env = "STANDINGS_JWT_KEY", hide_env_values = true, help_heading = ACCESS)]
-    pub jwt_key: Option<Secret>,
-    /// The `aud` that players' tokens must have.
-    #[arg(long, env = "STANDINGS_JWT_AUDIENCE", default_value = "standings", help_heading = ACCESS)]
-    pub jwt_audience: String,
+    /// The keys of players' tokens.
+    #[command(flatten)]
+    pub player_keys: PlayerKeyArgs,
     /// The networks of the proxies whose `X-Forwarded-For` is trusted, such as `10.0.0.0/8,192.168.1.7`.
     ///
     /// If it is empty, all clients behind a proxy count as one address. See docs/overload.md#fair-shares.
@@ -165,9 +158,10 @@ pub struct ServeArgs {
     /// The origins that browsers may call from, such as `https://a.example,https://b.example`, or `*` for all. If it is empty, only
     /// the service's own pages may.
     ///
-    /// Write an origin as browsers send it: without a path and without a slash at the end. With API keys, `*` gives a page no more
-    /// than its key or token allows, since `/v1` takes no cookies. Without keys and on a loopback address, `*` lets pages
-    /// read; only pages of a listed origin may write.
+    /// Write an origin as browsers send it: without a path and without a slash at the end. `capacitor://localhost` and
+    /// `tauri://localhost` are origins of apps. `null` is allowed only with API keys: any web page can make it its origin. With API
+    /// keys, `*` gives a page no more than its key or token allows, since `/v1` takes no cookies. Without keys and on a loopback
+    /// address, `*` lets pages read; only pages of a listed origin may write.
     #[arg(long, env = "STANDINGS_CORS_ORIGINS", default_value = "", help_heading = ACCESS)]
     pub cors_origins: CorsOrigins,
     /// The origins whose pages may show public boards in a frame (`/embed`), such as `https://a.example`; `*` for all, `none` for
@@ -307,6 +301,11 @@ pub enum ConfigError {
         "no API keys are configured, and {0} is not a loopback address: set STANDINGS_API_KEYS; or, to let anyone do everything, STANDINGS_ALLOW_OPEN=true"
     )]
     OpenToTheNetwork(SocketAddr),
+    /// Any web page could do anything.
+    #[error(
+        "STANDINGS_CORS_ORIGINS lists null, which any web page can make its origin: without STANDINGS_API_KEYS it could do everything"
+    )]
+    NullOrigin,
     /// There is no server to work on.
     #[error("a worker needs the Redis server of the serving instances: set STANDINGS_REDIS_URL")]
     NoRedis,
@@ -326,36 +325,14 @@ pub enum ConfigError {
     NoReplicas(&'static str),
 }
 
-/// The file of a setting; an empty name means none.
-fn named(path: Option<&PathBuf>) -> Option<&PathBuf> {
-    path.filter(|path| !path.as_os_str().is_empty())
-}
-
-/// Reads and parses a file. The error names the file.
-fn read<T>(path: &Path, parse: impl Fn(String) -> Result<T, String>) -> Result<T, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
-    let read = text.and_then(parse);
-    read.map_err(|error| format!("{}: {error}", path.display()))
-}
-
 impl ServeArgs {
     /// The settings of HTTP. Reads the file of keys.
     pub fn options(&self) -> Result<Options, ConfigError> {
-        let set = named(self.jwt_keys.as_ref())
-            .map(|path| read(path, Ok))
-            .transpose()
-            .map_err(ConfigError::PlayerKeys)?;
-        let single = self
-            .jwt_key
-            .as_ref()
-            .map(|key| key.0.as_str())
-            .filter(|key| !key.is_empty());
-        let players = PlayerKeys::read(set.as_deref(), single, &self.jwt_audience);
         Ok(Options {
             keys: self.api_keys.clone(),
             cors_origins: self.cors_origins.clone(),
             embed_origins: self.embed_origins.clone(),
-            players: players.map_err(ConfigError::PlayerKeys)?,
+            players: self.player_keys.keys().map_err(ConfigError::PlayerKeys)?,
             proxies: self.trusted_proxies.clone(),
             profile_rules: self.profile_rules()?,
             is_local: self.listen.ip().is_loopback(),
@@ -416,6 +393,9 @@ impl ServeArgs {
         let options = self.options()?;
         if options.is_open() && !options.is_local && !self.allow_open {
             return Err(ConfigError::OpenToTheNetwork(self.listen));
+        }
+        if options.is_open() && options.cors_origins.lists_null() {
+            return Err(ConfigError::NullOrigin);
         }
         self.kafka()?;
         let needs_replicas = [
@@ -602,7 +582,7 @@ mod tests {
             ..contained
         };
         assert_eq!(format!("{rest:?}"), format!("{alone:?}"));
-        assert!(!rest.api_keys.is_empty() && rest.jwt_key.is_some());
+        assert!(!rest.api_keys.is_empty() && rest.player_keys.jwt_key.is_some());
     }
 
     #[test]

@@ -501,3 +501,105 @@ async fn a_service_with_keys_of_tokens_alone_says_what_it_lacks_and_one_without_
         assert!(!log.contains("overcommit"), "{log}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_opens_what_it_names_and_nothing_else() {
+    let folder = TempDir::new().unwrap();
+    let secret = (
+        "STANDINGS_JWT_KEY",
+        "a-secret-of-at-least-32-bytes-for-tokens",
+    );
+    let token = async |variables: &[(&str, &str)], more: &[&str]| {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_standings"));
+        command.args(["token", "--sub", "ann"]).args(more);
+        command
+            .current_dir(folder.path())
+            .env_clear()
+            .envs(variables.iter().copied());
+        let output = command.output().await.unwrap();
+        let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        match (output.status.success(), texts) {
+            (true, [token, _]) => Ok(token.trim_end().to_owned()),
+            (false, [_, said]) => Err(said),
+        }
+    };
+    let mut command = program::command(&["--listen", "127.0.0.1:0", "--data-dir"]);
+    command.arg(folder.path()).env(secret.0, secret.1);
+    let program =
+        Program::run_until_ready(command.env("STANDINGS_API_KEYS", "admin:administers")).await;
+    let admin = program.client().with_key("administers");
+    for board in ["dart", "golf-1", "chess"] {
+        admin.define(board, json!({"windows": ["all"]})).await;
+    }
+    let boards = ["--board", "dart", "--board", "golf-*"];
+    let playing = token(&[secret], &[&boards[..], &["--scope", "play"]].concat()).await;
+    let player = program.client().with_key(&playing.unwrap());
+    let event = |member: &str| json!({"member": member, "score": 1});
+    for (board, member, status) in [
+        ("dart", "ann", 200),
+        ("golf-1", "ann", 200),
+        ("chess", "ann", 403),
+        ("dart", "bob", 403),
+    ] {
+        let path = format!("/v1/boards/{board}/events");
+        player.post(&path, event(member)).await.expect(status);
+    }
+    let page = "/v1/boards/dart/standings/all";
+    player.get(page).await.expect_problem(403, "forbidden");
+    let both = token(
+        &[secret],
+        &[&boards[..], &["--scope", "read,vote"]].concat(),
+    )
+    .await;
+    let voter = program.client().with_key(&both.unwrap());
+    voter.get(page).await.expect(200);
+    voter
+        .post("/v1/boards/dart/events", event("bob"))
+        .await
+        .expect(200);
+    program.stop().await;
+
+    let set = folder.path().join("keys.json");
+    let secret_key =
+        json!({"kty": "oct", "kid": "app", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA"});
+    let public_key =
+        json!({"kty": "OKP", "crv": "Ed25519", "x": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3I"});
+    let public_key = public_key.to_string();
+    fs::write(&set, json!({"keys": [secret_key]}).to_string()).unwrap();
+    let of_file = ("STANDINGS_JWT_KEYS", set.to_str().unwrap());
+    let args = ["--board", "dart", "--scope", "play"];
+    let public = (secret.0, public_key.as_str());
+    assert!(token(&[of_file, public], &args).await.is_ok());
+    for (variables, args, said) in [
+        (&[][..], &args[..], "no key is set: set STANDINGS_JWT_KEY"),
+        (&[public], &args, "public, and can't sign"),
+        (&[(secret.0, "short")], &args, "32 bytes"),
+        (
+            &[secret],
+            &["--board", "dart", "--scope", "write"],
+            "[possible values: read, play, vote]",
+        ),
+        (
+            &[secret],
+            &["--board", "a b", "--scope", "play"],
+            "a pattern has 1 to 128",
+        ),
+        (&[secret], &["--scope", "play"], "--board"),
+    ] {
+        let refused = token(variables, args).await.unwrap_err();
+        assert!(refused.contains(said), "{refused}");
+    }
+}
+
+#[test]
+fn a_null_origin_is_only_allowed_with_keys() {
+    let folder = TempDir::new().unwrap();
+    let origins = ("STANDINGS_CORS_ORIGINS", "capacitor://localhost,null");
+    for (keys, is_refused) in [("", true), ("admin:administers", false)] {
+        let keys = ("STANDINGS_API_KEYS", keys);
+        let args = ["serve", "--redis-server", "/nowhere"];
+        let (status, said) = run(folder.path(), &args, &[origins, keys]);
+        assert_eq!(status, Some(1), "{said}");
+        assert_eq!(said.contains("lists null"), is_refused, "{said}");
+    }
+}
