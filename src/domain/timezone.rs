@@ -50,7 +50,9 @@ impl Zone {
 
     /// Whether its clocks always show the same time, as with two names of one zone: `Europe/Kiev`, `Europe/Kyiv`.
     pub fn is_same_clock(self, other: Self) -> bool {
-        self.0 == other.0
+        // [`Self::UTC`] is not of the database, and differs from what is.
+        let of_database = |zone: Self| zone.name().parse().unwrap_or(zone).0;
+        of_database(self) == of_database(other)
     }
 
     /// Local time minus UTC, in seconds, at the given second of UTC. Daylight saving continues by the latest rules.
@@ -142,6 +144,7 @@ mod tests {
             assert_eq!(zone(link).offset(at_s), zone(target).offset(at_s));
         }
         assert_eq!(zone("Etc/GMT+5").offset(at_s), -5 * 3_600);
+        assert!(Zone::UTC.is_same_clock(zone("UTC")) && zone("Zulu").is_same_clock(Zone::UTC));
         assert!(!zone("Europe/Berlin").is_same_clock(zone("Europe/Paris")));
     }
 

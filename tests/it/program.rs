@@ -582,7 +582,7 @@ async fn a_token_opens_what_it_names_and_nothing_else() {
         (
             &[secret],
             &["--board", "a b", "--scope", "play"],
-            "a pattern has 1 to 128",
+            "a board id of up to 128 characters",
         ),
         (&[secret], &["--scope", "play"], "--board"),
     ] {
