@@ -6,6 +6,7 @@
 -- a third key can show which is right; else both stay. The distinct scores, the total and the length of a truncated list
 -- follow from the members, once these agree. The script repairs nothing while the shard's data is being copied elsewhere.
 --
+-- Takes: 2 keys or more, 1 argument
 -- KEYS[1]  head of the shard, or board
 -- KEYS[2…] the standing (`layout.width` keys), and then of a derived one the state of its series (lib/derived.lua)
 --
@@ -63,7 +64,6 @@ local AT_ONCE_MAX = 2000
 local TYPES = {zset = 'zset', hash = 'hash', dense = 'zset', total = 'hash'}
 local PARTS = {'zset', 'hash', 'dense', 'total'}
 
-if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR check.lua: 2 keys or more, 1 argument') end
 local args = cmsgpack.unpack(ARGV[1])
 local layout = args.layout
 local standing = standing_at(open_standings(layout, {}), 2)

@@ -2,6 +2,7 @@
 -- event that the stream has lost is noted until its note may be removed: then it can be sent again under its id.
 -- Uses: lib/standing.lua, lib/check.lua, lib/queue.lua
 --
+-- Takes: 4 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] queue; KEYS[3] ids; KEYS[4] state
 -- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; repair: see lib/check.lua;
 --          count: a queue with more entries is not checked
@@ -12,7 +13,6 @@
 -- Example: KEYS st:{b} st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state
 --   reply {'OK', '2', '1', {'queue_bytes', 0, '0', '260'}}
 
-if #KEYS ~= 4 or #ARGV ~= 1 then return redis.error_reply('ERR check_queue.lua: 4 keys, 1 argument') end
 local HEAD, QUEUE, IDS, STATE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local args = cmsgpack.unpack(ARGV[1])
 load_queue()

@@ -10,6 +10,7 @@
 -- In final standings of windows the member's line and its rewards stay, under an id that belongs to no member
 -- (lib/nameless.lua), unless the member was hidden: then it has none.
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the erasures and the hides follow
 -- ARGV[1]  MessagePack of a map:
 --   version     as in apply.lua
@@ -37,7 +38,6 @@
 --          finals={}, keeps_place=true}
 --   reply {'DONE'}
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR forget.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])

@@ -7,6 +7,7 @@
 -- an event only for what others have taken. If it depends on open reservations whether a quota is used up, the event has to
 -- wait.
 --
+-- Takes: 4 keys or more, 1 argument
 -- KEYS[1]  board      head of the shard's counts (src/redis/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys of quotas that don't expire
 -- KEYS[3]  reserved   hash: token -> note, MessagePack of a map: at (ms since the epoch, by the server's clock), tag,
@@ -32,7 +33,6 @@
 -- Example: two events of a voter whose quota has one vote left: {'OK', {1}, {3, 1}}, and later for the second one
 --   {'OK', {2, 1, '0'}}
 
-if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR reserve.lua: 4 keys or more, 1 argument') end
 local BOARD, REGISTRY, NOTES, RESERVING = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local args = cmsgpack.unpack(ARGV[1])
 local now = args.now
