@@ -35,8 +35,7 @@ for _, entry in ipairs(lines) do
   if is_wanted(line) then
     local found = {entry[1], line.json, redis.call('HGET', OUTCOMES, entry[1]) or ''}
     for one in string.gmatch(line.members, '[^' .. SEPARATOR .. ']+') do
-      found[#found + 1] = one
-      found[#found + 1] = redis.call('HGET', MEMBERS, one) or ''
+      found[#found + 1], found[#found + 2] = one, redis.call('HGET', MEMBERS, one) or ''
     end
     reply[#reply + 1] = found
   end

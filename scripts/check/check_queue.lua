@@ -24,19 +24,15 @@ if count > args.count or call('HLEN', IDS) > args.count then return {'OK', numbe
 
 local bytes, entries_of = 0, {}
 for _, found in ipairs(call('XRANGE', QUEUE, '-', '+')) do
-  local id, event = '', ''
-  for place = 1, #found[2], 2 do
-    if found[2][place] == 'id' then id = found[2][place + 1] end
-    if found[2][place] == 'event' then event = found[2][place + 1] end
-  end
-  bytes = bytes + bytes_of_entry(id, event)
+  local fields = fields_by_name(found)
+  local id = fields.id or ''
+  bytes = bytes + bytes_of_entry(id, fields.event or '')
   entries_of[id] = entries_of[id] and entries_of[id] .. ' ' .. found[1] or found[1]
 end
 
 local stored = call('HGET', STATE, 'bytes') or '0'
 if tonumber(stored) ~= bytes then
-  local outcome = writing(true)
-  if outcome == REPAIRED then call('HSET', STATE, 'bytes', number_text(bytes)) end
+  local outcome = by_command(writing(true), 'HSET', STATE, 'bytes', number_text(bytes))
   differs('queue_bytes', outcome, stored, number_text(bytes))
 end
 
@@ -44,9 +40,12 @@ local function compare(id, text)
   local right = entries_of[id]
   entries_of[id] = nil
   if text == right then return end
-  local outcome = right and writing(true) or removing(not right)
-  if outcome == REPAIRED and right then call('HSET', IDS, id, right) end
-  if outcome == REPAIRED and not right then call('HDEL', IDS, id) end
+  local outcome
+  if right then
+    outcome = by_command(writing(true), 'HSET', IDS, id, right)
+  else
+    outcome = by_command(removing(true), 'HDEL', IDS, id)
+  end
   differs('queue_id', outcome, id, text or '', right or '')
 end
 

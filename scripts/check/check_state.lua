@@ -18,8 +18,7 @@ local head = call('HMGET', KEYS[1], 'version', 'moving')
 if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
 may = head[2] and 0 or args.repair
 if not readable_entries(STATE) then
-  local found, outcome = type_of(STATE), removing(args.is_sound)
-  if outcome == REPAIRED then call('UNLINK', STATE) end
-  differs('state', outcome, found)
+  local found = type_of(STATE)
+  differs('state', by_command(removing(args.is_sound), 'UNLINK', STATE), found)
 end
 return {'OK', unpack(differences)}

@@ -27,9 +27,6 @@ local numbers = has_ended and redis.call('ZRANGE', LIST, first, last, 'REV') or 
 local reply = {}
 for _, number in ipairs(numbers) do
   local task = redis.call('HGET', TASKS, number)
-  if task then
-    reply[#reply + 1] = number
-    reply[#reply + 1] = task
-  end
+  if task then reply[#reply + 1], reply[#reply + 2] = number, task end
 end
 return reply

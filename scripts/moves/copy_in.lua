@@ -107,14 +107,9 @@ local function copy_intake(field, value)
 end
 
 local function copy_standing(first, expires, lists_all, ids, scores, times, data)
-  local layout = {}
-  for name, value in pairs(args.layout) do layout[name] = value end
-  if lists_all then layout.keep, layout.shown = 0, 0 end
+  local layout = lists_all and layout_of_all(args.layout) or args.layout
   local names, members = {}, {}
-  for _, id in ipairs(ids) do
-    names[#names + 1] = id
-    members[#members + 1] = #names
-  end
+  for m, id in ipairs(ids) do names[m], members[m] = id, m end
   local standing = standing_at(open_standings(layout, names), first)
   load(standing, members)
   for index, m in ipairs(members) do

@@ -49,8 +49,7 @@ local putting = begin_putting(QUEUE, IDS, args.ids, math.min(args.room, args.byt
 
 local reply = {'OK'}
 local function tell(e, outcome)
-  reply[#reply + 1] = e
-  reply[#reply + 1] = outcome
+  reply[#reply + 1], reply[#reply + 2] = e, outcome
 end
 for e, id in ipairs(args.ids) do
   local event = ARGV[e + 1]

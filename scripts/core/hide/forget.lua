@@ -111,10 +111,6 @@ if walk then
   return (walk == 'queue' and forget_queued or forget_dead)(from, mark)
 end
 
-local layout_of_all = {}
-for name, value in pairs(layout) do layout_of_all[name] = value end
-layout_of_all.keep = 0
-
 -- The key of this kind with this name.
 local function key_named(kind, ...)
   return beside_registry(REGISTRY, kind) .. ':' .. table.concat({...}, ':')
@@ -126,7 +122,7 @@ local function id_behind(text, key)
 end
 
 local function open(kind, zset, names)
-  local own_layout = args.standings[kind] and layout_of_all or layout
+  local own_layout = args.standings[kind] and layout_of_all(layout) or layout
   local standing = open_standing(open_standings(own_layout, names), keys_of_zset(zset, layout))
   standing.kind = kind
   return standing

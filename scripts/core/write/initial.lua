@@ -49,10 +49,7 @@ local members = {}
 for m = 1, #names do members[m] = m end
 
 -- The standing of the initial scores itself lists all members.
-local own_layout = {}
-for name, value in pairs(layout) do own_layout[name] = value end
-own_layout.keep, own_layout.shown = 0, 0
-local own = standing_at(open_standings(own_layout, names), SCORES)
+local own = standing_at(open_standings(layout_of_all(layout), names), SCORES)
 own.kind = KIND_INITIAL_SCORES
 load(own, members)
 local before = {}

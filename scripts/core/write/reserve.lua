@@ -92,9 +92,8 @@ local function note(e, pools)
     reserving[pool] = (reserving[pool] or 0) + 1
     changed[pool] = true
   end
-  notes[#notes + 1] = args.tokens[e]
-  notes[#notes + 1] = cmsgpack.pack(
-    {at = at, tag = args.tags[e], record = args.records[e], void = args.voids[e], taken = taken})
+  local kept = {at = at, tag = args.tags[e], record = args.records[e], void = args.voids[e], taken = taken}
+  notes[#notes + 1], notes[#notes + 2] = args.tokens[e], cmsgpack.pack(kept)
 end
 
 local function reserve(e)
@@ -117,10 +116,7 @@ for e = 1, #args.tokens do reply[e + 1] = reserve(e) end
 counts.flush(REGISTRY, now)
 if #notes > 0 then
   local open = {}
-  for pool in pairs(changed) do
-    open[#open + 1] = pool
-    open[#open + 1] = number_text(reserving[pool])
-  end
+  for pool in pairs(changed) do open[#open + 1], open[#open + 2] = pool, number_text(reserving[pool]) end
   call('HSET', RESERVING, unpack(open))
   call('HSET', NOTES, unpack(notes))
   call('SADD', REGISTRY, NOTES, RESERVING)
