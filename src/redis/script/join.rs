@@ -85,7 +85,11 @@ pub(crate) fn join(name: &str, own: &str, fragments: &BTreeMap<String, String>) 
 fn check_of(name: &str, takes: &str) -> String {
     let (keys, args) = takes.split_once(", ").expect("keys, and arguments");
     let differs = |list: &str, takes: &str| {
-        let is_other = if takes.ends_with(" or more") { "<" } else { "~=" };
+        let is_other = if takes.ends_with(" or more") {
+            "<"
+        } else {
+            "~="
+        };
         let count = takes.split(' ').next().filter(|count| *count != "no");
         format!("#{list} {is_other} {}", count.unwrap_or("0"))
     };
@@ -203,12 +207,17 @@ mod tests {
 
     #[test]
     fn a_script_begins_with_a_check_of_the_numbers_of_its_keys_and_arguments() {
-        let joined = |takes: &str| join("own.lua", &format!("-- Takes: {takes}\n"), &fragments(&[]));
+        let joined =
+            |takes: &str| join("own.lua", &format!("-- Takes: {takes}\n"), &fragments(&[]));
         let exact = "if #KEYS ~= 1 or #ARGV ~= 0 then return redis.error_reply('ERR own.lua: 1 key, no argument') end\n\
             -- Takes: 1 key, no argument\n";
         assert_eq!(joined("1 key, no argument"), exact);
-        assert!(joined("no key, 5 arguments or more").starts_with("if #KEYS ~= 0 or #ARGV < 5 then"));
-        assert!(joined("2 keys or more, 1 argument").starts_with("if #KEYS < 2 or #ARGV ~= 1 then"));
+        assert!(
+            joined("no key, 5 arguments or more").starts_with("if #KEYS ~= 0 or #ARGV < 5 then")
+        );
+        assert!(
+            joined("2 keys or more, 1 argument").starts_with("if #KEYS < 2 or #ARGV ~= 1 then")
+        );
     }
 
     #[test]
@@ -228,7 +237,11 @@ mod tests {
             ("lib/a.lua", "-- Uses: lib/b.lua\nlocal A = B\n"),
             ("lib/b.lua", "local B = 1\n"),
         ]);
-        let joined = join("own.lua", "-- Uses: lib/a.lua, lib/b.lua\nreturn A\n", &fragments);
+        let joined = join(
+            "own.lua",
+            "-- Uses: lib/a.lua, lib/b.lua\nreturn A\n",
+            &fragments,
+        );
         let expected = "local B = 1\n-- Uses: lib/b.lua\nlocal A = B\n-- Uses: lib/a.lua, lib/b.lua\nreturn A\n";
         assert_eq!(joined, expected);
     }
