@@ -34,9 +34,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .extract_if(.., |path, _| path.starts_with(FRAGMENTS))
         .collect();
     for (path, own) in scripts {
-        let joined = folder.join(SCRIPTS).join(path);
+        let joined = folder.join(SCRIPTS).join(&path);
+        let (_, name) = path.rsplit_once('/').ok_or("a script is in a folder")?;
         fs::create_dir_all(joined.parent().ok_or("a script is in a folder")?)?;
-        fs::write(joined, join::join(&own, &fragments))?;
+        fs::write(joined, join::join(name, &own, &fragments))?;
     }
     Ok(())
 }

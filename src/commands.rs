@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::api::document;
 use crate::cli::{Failure, check, healthcheck, import, reshard, token};
 use crate::config::Command;
+use crate::http::packed;
 use crate::server;
 use crate::setup;
 
@@ -23,10 +23,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
                 return Ok(check::command(*args, setup::engine, stop_signal()?).await);
             }
             Command::Token(args) => token::command(&args)?,
-            Command::Openapi => {
-                let document = document::text()?;
-                writeln!(io::stdout(), "{document}")?;
-            }
+            Command::Openapi => io::stdout().write_all(&packed::document())?,
             Command::Healthcheck { url } => healthcheck::command(&url).await?,
         }
         Ok(ExitCode::SUCCESS)

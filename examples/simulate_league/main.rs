@@ -112,12 +112,7 @@ struct Named {
 }
 
 fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Vec<FieldError>> {
-    document::read(text).map_err(|error| {
-        vec![match error {
-            DocumentError::Unexpected(error) => error,
-            DocumentError::Malformed(detail) => FieldError::new("", detail),
-        }]
-    })
+    document::read(text).map_err(DocumentError::into_errors)
 }
 
 fn board_of(text: &str) -> Result<Board, Vec<FieldError>> {

@@ -1,6 +1,7 @@
 -- api_key.lua: creates, changes or deletes an API key if it is still what the caller saw, and announces that in one step.
 -- Uses: lib/announce.lua
 --
+-- Takes: 6 keys, 4 arguments
 -- KEYS[1] the names of all API keys; KEYS[2] names by the sequence number of their last change; KEYS[3] the last sequence
 --         number; KEYS[4] the epoch of these numbers (lib/announce.lua)
 -- KEYS[5] hash: name -> API key, JSON; KEYS[6] hash: name -> when it was last used, ms (api_key_uses.lua)
@@ -14,7 +15,6 @@
 --     st:{boards}:api-key-epoch st:{boards}:api-keys st:{boards}:api-key-uses
 --   ARGV 'site' '' '{…}' '100000'  reply {'OK'}
 
-if #KEYS ~= 6 or #ARGV ~= 4 then return redis.error_reply('ERR api_key.lua: 6 keys, 4 arguments') end
 local NAMES, CHANGES, SEQUENCE, EPOCH, STORED, USES = unpack(KEYS)
 local name, seen, new, count_max = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 

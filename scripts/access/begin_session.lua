@@ -1,6 +1,7 @@
 -- begin_session.lua: begins a session of the console. If the API key then has too many, its oldest sessions end.
 -- Uses: lib/slot.lua
 --
+-- Takes: 2 keys, 3 arguments
 -- KEYS[1] the session, which is new
 -- KEYS[2] list: the keys of the sessions that the API key has begun, oldest first; some may have ended
 -- ARGV[1] the session, JSON
@@ -10,7 +11,6 @@
 -- Reply: how many sessions were ended
 -- Example: KEYS st:{boards}:session:9f86d0 st:{boards}:sessions:site  ARGV '{…}' '43200000' '100'  reply 0
 
-if #KEYS ~= 2 or #ARGV ~= 3 then return redis.error_reply('ERR begin_session.lua: 2 keys, 3 arguments') end
 local SESSION, BEGUN, json, lifetime_ms, count_max = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3])
 require_slot(BEGUN)
 

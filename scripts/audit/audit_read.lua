@@ -1,5 +1,6 @@
 -- audit_read.lua: reads lines of the audit log, newest first, and resolves their pseudonyms to members.
 --
+-- Takes: 4 keys, 5 arguments
 -- KEYS[1] stream: the lines; KEYS[2] hash: id of a line -> outcome; KEYS[3] hash: member -> pseudonym; KEYS[4] hash:
 --         pseudonym -> member
 -- ARGV[1] '+' for the newest lines; '(' and an id for those before that one
@@ -12,7 +13,6 @@
 -- Example: KEYS st:{boards}:audit st:{boards}:audit-outcomes st:{boards}:audit-pseudonyms st:{boards}:audit-members
 --   ARGV '+' '100' '' 'run' ''  reply {'', {'1795305600123-0', '{…}', '{…}', 'm-5f', 'ann'}}
 
-if #KEYS ~= 4 or #ARGV ~= 5 then return redis.error_reply('ERR audit_read.lua: 4 keys, 5 arguments') end
 local LOG, OUTCOMES, PSEUDONYMS, MEMBERS = unpack(KEYS)
 local first, count, by, board, member = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 
@@ -35,8 +35,7 @@ for _, entry in ipairs(lines) do
   if is_wanted(line) then
     local found = {entry[1], line.json, redis.call('HGET', OUTCOMES, entry[1]) or ''}
     for one in string.gmatch(line.members, '[^' .. SEPARATOR .. ']+') do
-      found[#found + 1] = one
-      found[#found + 1] = redis.call('HGET', MEMBERS, one) or ''
+      found[#found + 1], found[#found + 2] = one, redis.call('HGET', MEMBERS, one) or ''
     end
     reply[#reply + 1] = found
   end

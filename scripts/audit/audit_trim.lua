@@ -1,6 +1,7 @@
 -- audit_trim.lua: drops some lines of the audit log that are too old, and forgets some members that no line names any more.
 -- Uses: lib/audit.lua, lib/pseudonyms.lua
 --
+-- Takes: 6 keys, 2 arguments
 -- KEYS[1] stream: the lines; KEYS[2] hash: id of a line -> outcome; KEYS[3] how many bytes they take (lib/audit.lua)
 -- KEYS[4] hash: member -> pseudonym; KEYS[5] hash: pseudonym -> member; KEYS[6] sorted set: pseudonyms by last line, ms
 -- ARGV[1] lines from before this instant are too old, ms
@@ -11,7 +12,6 @@
 --     st:{boards}:audit-pseudonyms st:{boards}:audit-members st:{boards}:audit-seen
 --   ARGV '1795305600000' '100'  reply {3, 1, 2048}
 
-if #KEYS ~= 6 or #ARGV ~= 2 then return redis.error_reply('ERR audit_trim.lua: 6 keys, 2 arguments') end
 local LOG, OUTCOMES, SIZE, PSEUDONYMS, MEMBERS, SEEN = unpack(KEYS)
 local before, count = tonumber(ARGV[1]), ARGV[2]
 

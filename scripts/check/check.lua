@@ -6,6 +6,7 @@
 -- a third key can show which is right; else both stay. The distinct scores, the total and the length of a truncated list
 -- follow from the members, once these agree. The script repairs nothing while the shard's data is being copied elsewhere.
 --
+-- Takes: 2 keys or more, 1 argument
 -- KEYS[1]  head of the shard, or board
 -- KEYS[2…] the standing (`layout.width` keys), and then of a derived one the state of its series (lib/derived.lua)
 --
@@ -63,7 +64,6 @@ local AT_ONCE_MAX = 2000
 local TYPES = {zset = 'zset', hash = 'hash', dense = 'zset', total = 'hash'}
 local PARTS = {'zset', 'hash', 'dense', 'total'}
 
-if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR check.lua: 2 keys or more, 1 argument') end
 local args = cmsgpack.unpack(ARGV[1])
 local layout = args.layout
 local standing = standing_at(open_standings(layout, {}), 2)
@@ -77,10 +77,6 @@ local hidden, follows = nil, false
 
 local function reply_with(phase, cursor, is_whole)
   return {'OK', phase, cursor, is_whole and 1 or 0, unpack(differences)}
-end
-
-local function unlink_all()
-  unlink_standing(standing)
 end
 
 -- Types. A key of the wrong type is removed if it can be rebuilt from the other keys.
@@ -98,8 +94,7 @@ local can_follow = {
 }
 for _, part in ipairs(PARTS) do
   if found[part] and found[part] ~= 'none' and found[part] ~= TYPES[part] then
-    local outcome = removing(can_follow[part])
-    if outcome == REPAIRED then call('UNLINK', standing[part]) end
+    local outcome = by_command(removing(can_follow[part]), 'UNLINK', standing[part])
     is_unusable = is_unusable or outcome ~= REPAIRED
     differs('type', outcome, standing[part], found[part], TYPES[part])
   end
@@ -144,9 +139,7 @@ local function check_hidden_keys()
   for index, key in ipairs(hidden_keys_of(standing.zset)) do
     local type = type_of(key)
     if type ~= 'none' and type ~= expected[index] then
-      local outcome = removing(true)
-      if outcome == REPAIRED then call('UNLINK', key) end
-      differs('type', outcome, key, type, expected[index])
+      differs('type', by_command(removing(true), 'UNLINK', key), key, type, expected[index])
       return
     end
   end
@@ -269,7 +262,7 @@ local function check_hash()
   if not layout.hashed or count == 0 or call('EXISTS', standing.hash) == 1 then return false end
   if args.is_certain and args.expires > 0 and args.expires <= args.now then
     local outcome = removing(true)
-    if outcome == REPAIRED then unlink_all() end
+    if outcome == REPAIRED then unlink_standing(standing) end
     differs('remnant', outcome, number_text(count))
     return true
   end
@@ -340,8 +333,7 @@ local function confirmed_by_hash(members, ids, times, scores)
       is_confirmed[place] = fill(id, times[place], scores[place], stored[place], count_of[id] == 1)
     elseif homes[place] ~= members[place] then
       local is_listed_twice = tonumber(listed[place]) == score
-      local outcome = removing(is_listed_twice)
-      if outcome == REPAIRED then call('ZREM', standing.zset, members[place]) end
+      local outcome = by_command(removing(is_listed_twice), 'ZREM', standing.zset, members[place])
       conflicts[id] = conflicts[id] or not is_listed_twice
       differs('stray', outcome, id, shown(scores[place]), shown(times[place]), shown(score), shown(time))
     else
@@ -358,9 +350,7 @@ local function check_zset(flat)
     local time, id = taken_apart(flat[index])
     local score = tonumber(flat[index + 1])
     if not id then
-      local outcome = removing(true)
-      if outcome == REPAIRED then call('ZREM', standing.zset, flat[index]) end
-      differs('unreadable', outcome, standing.zset, flat[index])
+      differs('unreadable', by_command(removing(true), 'ZREM', standing.zset, flat[index]), standing.zset, flat[index])
     elseif not layout.hashed and not is_score(score) then
       differs('number', LEFT, id, flat[index + 1])
     else
@@ -467,9 +457,7 @@ local function check_distinct(flat)
     local text, score = flat[index], flat[index + 1]
     local is_known = tonumber(text) == tonumber(score) and text == shown(tonumber(score))
     if not is_known or call('ZCOUNT', standing.zset, score, score) == 0 then
-      local outcome = removing(not is_doubtful)
-      if outcome == REPAIRED then call('ZREM', standing.dense, text) end
-      differs('distinct', outcome, text, score)
+      differs('distinct', by_command(removing(not is_doubtful), 'ZREM', standing.dense, text), text, score)
     end
   end
 end

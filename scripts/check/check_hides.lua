@@ -4,6 +4,7 @@
 --
 -- A member that is being erased has a line in the journal, and no hide.
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides and the erasures follow
 -- ARGV[1]  MessagePack of a map:
 --   generation, revision   of the definition that the caller uses
@@ -22,7 +23,6 @@
 -- Example: ann is hidden, and her line was lost:
 --   KEYS st:{b} st:{b}:1:keys  reply {'OK', 'hidden', '0', {'hides', 0, 'ann', 'hides hidden', 'hide-journal'}}
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR check_hides.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 local args = cmsgpack.unpack(ARGV[1])
 

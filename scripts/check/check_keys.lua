@@ -1,12 +1,12 @@
 -- check_keys.lua: finds keys of a board, or shard, that exist but are not in the registry, and adds them to it.
 --
+-- Takes: 2 keys or more, 1 argument
 -- KEYS[1]  registry; KEYS[2…] the keys
 -- ARGV[1]  '1' to repair, otherwise '0'
 --
 -- Reply: for each key 1 if it exists and was not registered, otherwise 0
 -- Example: KEYS st:{b}:1:keys st:{b}:1:s:all:all  ARGV '0'  reply {1}
 
-if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR check_keys.lua: 2 keys or more, 1 argument') end
 local REGISTRY, mends = KEYS[1], ARGV[1] == '1'
 
 local reply = {}

@@ -2,6 +2,7 @@
 -- event that the stream has lost is noted until its note may be removed: then it can be sent again under its id.
 -- Uses: lib/standing.lua, lib/check.lua, lib/queue.lua
 --
+-- Takes: 4 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] queue; KEYS[3] ids; KEYS[4] state
 -- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; repair: see lib/check.lua;
 --          count: a queue with more entries is not checked
@@ -12,7 +13,6 @@
 -- Example: KEYS st:{b} st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state
 --   reply {'OK', '2', '1', {'queue_bytes', 0, '0', '260'}}
 
-if #KEYS ~= 4 or #ARGV ~= 1 then return redis.error_reply('ERR check_queue.lua: 4 keys, 1 argument') end
 local HEAD, QUEUE, IDS, STATE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local args = cmsgpack.unpack(ARGV[1])
 load_queue()
@@ -24,19 +24,15 @@ if count > args.count or call('HLEN', IDS) > args.count then return {'OK', numbe
 
 local bytes, entries_of = 0, {}
 for _, found in ipairs(call('XRANGE', QUEUE, '-', '+')) do
-  local id, event = '', ''
-  for place = 1, #found[2], 2 do
-    if found[2][place] == 'id' then id = found[2][place + 1] end
-    if found[2][place] == 'event' then event = found[2][place + 1] end
-  end
-  bytes = bytes + bytes_of_entry(id, event)
+  local fields = fields_by_name(found)
+  local id = fields.id or ''
+  bytes = bytes + bytes_of_entry(id, fields.event or '')
   entries_of[id] = entries_of[id] and entries_of[id] .. ' ' .. found[1] or found[1]
 end
 
 local stored = call('HGET', STATE, 'bytes') or '0'
 if tonumber(stored) ~= bytes then
-  local outcome = writing(true)
-  if outcome == REPAIRED then call('HSET', STATE, 'bytes', number_text(bytes)) end
+  local outcome = by_command(writing(true), 'HSET', STATE, 'bytes', number_text(bytes))
   differs('queue_bytes', outcome, stored, number_text(bytes))
 end
 
@@ -44,9 +40,12 @@ local function compare(id, text)
   local right = entries_of[id]
   entries_of[id] = nil
   if text == right then return end
-  local outcome = right and writing(true) or removing(not right)
-  if outcome == REPAIRED and right then call('HSET', IDS, id, right) end
-  if outcome == REPAIRED and not right then call('HDEL', IDS, id) end
+  local outcome
+  if right then
+    outcome = by_command(writing(true), 'HSET', IDS, id, right)
+  else
+    outcome = by_command(removing(true), 'HDEL', IDS, id)
+  end
   differs('queue_id', outcome, id, text or '', right or '')
 end
 

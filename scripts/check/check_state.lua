@@ -2,6 +2,7 @@
 -- on request: then its standings are built from scratch, as they are needed.
 -- Uses: lib/check.lua
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] state
 -- ARGV[1]  MessagePack of a map: generation, revision of the definition that the caller uses; repair: see lib/check.lua;
 --          is_sound: whether the standings that the series follows from are sound
@@ -10,7 +11,6 @@
 --   state    type of the key
 -- Example: KEYS st:{b} st:{b}:1:state:last-2-days  reply {'OK', {'state', 0, 'hash'}}
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR check_state.lua: 2 keys, 1 argument') end
 local STATE = KEYS[2]
 local args = cmsgpack.unpack(ARGV[1])
 
@@ -18,8 +18,7 @@ local head = call('HMGET', KEYS[1], 'version', 'moving')
 if not is_in_use(head[1], args.generation, args.revision) then return {'STALE'} end
 may = head[2] and 0 or args.repair
 if not readable_entries(STATE) then
-  local found, outcome = type_of(STATE), removing(args.is_sound)
-  if outcome == REPAIRED then call('UNLINK', STATE) end
-  differs('state', outcome, found)
+  local found = type_of(STATE)
+  differs('state', by_command(removing(args.is_sound), 'UNLINK', STATE), found)
 end
 return {'OK', unpack(differences)}

@@ -4,6 +4,7 @@
 -- the service builds it again when it is needed. The caller allows that only if the standing's terms are sound.
 -- Uses: lib/members.lua, lib/keys.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/check.lua
 --
+-- Takes: 5 keys or more, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] state of the series (lib/derived.lua), or the head again
 -- KEYS[4…] the standing's keys (`layout.width`), and then those of its terms, newest first, `layout.width` keys each:
 --          of `rolling` the periods, of `initial` the period and the initial scores, of `carried` the period and the one
@@ -39,7 +40,6 @@
 
 local MEMBERS_MIN = 16
 
-if #KEYS < 5 or #ARGV ~= 1 then return redis.error_reply('ERR check_sums.lua: 5 keys or more, 1 argument') end
 local REGISTRY, STATE, TARGET = KEYS[2], KEYS[3], 4
 local args = cmsgpack.unpack(ARGV[1])
 local layout, kind = args.layout, args.kind

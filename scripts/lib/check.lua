@@ -31,6 +31,12 @@ local function removing(is_certain)
   return may >= REMOVE and REPAIRED or ASKED
 end
 
+-- Carries out a repair, of one command, if its outcome is that it is repaired; returns the outcome.
+local function by_command(outcome, ...)
+  if outcome == REPAIRED then call(...) end
+  return outcome
+end
+
 -- Whether a definition uses a shard: the shard knows this definition or an earlier one, and no later one. The data of other
 -- shards may be about to be unlinked.
 local function is_in_use(version, generation, revision)

@@ -15,10 +15,7 @@ local function scan_on(command, key, cursor, count, pattern)
   if of_process ~= process then place = '0' end
   local words = {place, 'COUNT', count}
   if key then table.insert(words, 1, key) end
-  if pattern then
-    words[#words + 1] = 'MATCH'
-    words[#words + 1] = pattern
-  end
+  if pattern then words[#words + 1], words[#words + 2] = 'MATCH', pattern end
   local part = redis.call(command, unpack(words))
   local next_cursor = part[1] == '0' and '0' or part[1] .. '@' .. process
   return part[2], next_cursor

@@ -21,15 +21,10 @@ local function keep_past(registry, barrier, kept_from, ids, scores)
     -- Only the first change after a barrier is kept.
     if #past == 0 or past[#past - 1] < barrier then
       for place = 1, #past, 2 do
-        if past[place] >= kept_from then
-          kept[#kept + 1] = past[place]
-          kept[#kept + 1] = past[place + 1]
-        end
+        if past[place] >= kept_from then kept[#kept + 1], kept[#kept + 2] = past[place], past[place + 1] end
       end
-      kept[#kept + 1] = barrier
-      kept[#kept + 1] = scores[index]
-      changed[#changed + 1] = ids[index]
-      changed[#changed + 1] = cmsgpack.pack(kept)
+      kept[#kept + 1], kept[#kept + 2] = barrier, scores[index]
+      changed[#changed + 1], changed[#changed + 2] = ids[index], cmsgpack.pack(kept)
       capture(KIND_PAST_INITIAL, key, ids[index])
     end
   end

@@ -133,8 +133,7 @@ local function leave_queue(queue, ids, state, entries)
     if text == '' then
       gone[#gone + 1] = id
     else
-      kept[#kept + 1] = id
-      kept[#kept + 1] = text
+      kept[#kept + 1], kept[#kept + 2] = id, text
     end
   end
   if #gone > 0 then redis.call('HDEL', ids, unpack(gone)) end

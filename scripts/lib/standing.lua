@@ -60,6 +60,14 @@ local function named_layout(list)
   }
 end
 
+-- The layout of a standing that lists all members, whatever that of the others says.
+local function layout_of_all(layout)
+  local own = {}
+  for name, value in pairs(layout) do own[name] = value end
+  own.keep, own.shown = 0, 0
+  return own
+end
+
 -- The standings that a script works on, by their sorted sets. A script that changes one of another kind sets its `kind`,
 -- under which changes are captured (lib/capture.lua).
 local function open_standings(layout, names)

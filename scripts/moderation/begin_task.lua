@@ -1,6 +1,7 @@
 -- begin_task.lua: begins a task for all boards. In the same step it stores the standing order that the task carries out, or
 -- ends one.
 --
+-- Takes: 6 keys, 6 arguments
 -- KEYS[1] tasks: hash, number -> JSON; KEYS[2] the unfinished tasks: sorted set, number by number
 -- KEYS[3] the number of the last task
 -- KEYS[4] standing orders: hash, member (or name of an erased one) -> `number hide`, the number of its task and JSON
@@ -19,7 +20,6 @@
 --     st:{boards}:order-members st:{boards}:orders-end
 --   ARGV '{…}' 'ann' '{…}' '' '10000' '\30' .. '2c26b46b…'  reply {'OK', 1, ''}
 
-if #KEYS ~= 6 or #ARGV ~= 6 then return redis.error_reply('ERR begin_task.lua: 6 keys, 6 arguments') end
 local TASKS, OPEN, NUMBER, ORDERS, MEMBERS, ENDS = unpack(KEYS)
 local task, member, hide, ends_at, orders_max, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 

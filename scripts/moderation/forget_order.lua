@@ -1,5 +1,6 @@
 -- forget_order.lua: in a standing order, replaces the id of a member that is about to be erased by a keyed hash.
 --
+-- Takes: 3 keys, 2 arguments
 -- KEYS[1] standing orders: hash; KEYS[2] the members with one: sorted set; KEYS[3] those whose order ends by itself: sorted
 --         set, by ms (begin_task.lua)
 -- ARGV[1] the member
@@ -9,7 +10,6 @@
 -- Example: KEYS st:{boards}:orders st:{boards}:order-members st:{boards}:orders-end  ARGV 'ann' '\30' .. '2c26b46b…'
 --   reply {'OK'}
 
-if #KEYS ~= 3 or #ARGV ~= 2 then return redis.error_reply('ERR forget_order.lua: 3 keys, 2 arguments') end
 local ORDERS, MEMBERS, ENDS = unpack(KEYS)
 local member, name = unpack(ARGV)
 

@@ -1,6 +1,7 @@
 -- note_task.lua: notes how far a task for all boards has come, or that it has ended, if it is still what the caller saw. It
 -- forgets tasks that ended long ago.
 --
+-- Takes: 3 keys, 5 arguments
 -- KEYS[1] tasks: hash, number -> JSON; KEYS[2] the unfinished tasks: sorted set, number by number
 -- KEYS[3] the others: sorted set, number by the ms at which it ended
 -- ARGV[1] the number of the task, ARGV[2] the JSON that the caller saw, ARGV[3] the new JSON
@@ -11,7 +12,6 @@
 -- Example: KEYS st:{boards}:tasks st:{boards}:open-tasks st:{boards}:ended-tasks
 --   ARGV '1' '{…}' '{…}' '' '1795305600000'  reply {'OK'}
 
-if #KEYS ~= 3 or #ARGV ~= 5 then return redis.error_reply('ERR note_task.lua: 3 keys, 5 arguments') end
 local TASKS, OPEN, ENDED = unpack(KEYS)
 local number, seen, new, ended_at, forgotten_before = unpack(ARGV)
 local FORGOTTEN_MAX = 100

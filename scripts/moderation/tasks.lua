@@ -1,6 +1,7 @@
 -- tasks.lua: lists tasks for all boards: the unfinished ones in the order in which they were begun, or the others, latest
 -- end first.
 --
+-- Takes: 2 keys, 3 arguments
 -- KEYS[1] tasks: hash, number -> JSON
 -- KEYS[2] the numbers of those that are asked for: sorted set, by themselves, or by the ms at which each ended
 -- ARGV[1] '1' for those that have ended
@@ -10,7 +11,6 @@
 -- Reply: {number, JSON, …}. Nothing if ARGV[2] is an ended task that is forgotten: those after it ended before it.
 -- Example: KEYS st:{boards}:tasks st:{boards}:open-tasks  ARGV '' '' '20'  reply {'1', '{…}'}
 
-if #KEYS ~= 2 or #ARGV ~= 3 then return redis.error_reply('ERR tasks.lua: 2 keys, 3 arguments') end
 local TASKS, LIST = unpack(KEYS)
 local has_ended, behind, count = ARGV[1] == '1', ARGV[2], tonumber(ARGV[3])
 
@@ -27,9 +27,6 @@ local numbers = has_ended and redis.call('ZRANGE', LIST, first, last, 'REV') or 
 local reply = {}
 for _, number in ipairs(numbers) do
   local task = redis.call('HGET', TASKS, number)
-  if task then
-    reply[#reply + 1] = number
-    reply[#reply + 1] = task
-  end
+  if task then reply[#reply + 1], reply[#reply + 2] = number, task end
 end
 return reply

@@ -2,13 +2,13 @@
 -- (lib/capture.lua).
 -- Uses: lib/generation.lua
 --
+-- Takes: 4 keys, 1 argument
 -- KEYS[1] head of the shard, or board; KEYS[2] registry; KEYS[3] changes; KEYS[4] copied
 -- ARGV[1] the generation of the board
 --
 -- Reply: {'OK'} | {'STALE'} the board was deleted
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:changes st:{b}:1:copied  ARGV '1'  reply {'OK'}
 
-if #KEYS ~= 4 or #ARGV ~= 1 then return redis.error_reply('ERR capture.lua: 4 keys, 1 argument') end
 local HEAD, REGISTRY, CHANGES, COPIED, generation = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
 
 local version = redis.call('HGET', HEAD, 'version')

@@ -2,6 +2,7 @@
 -- (lib/capture.lua).
 -- Uses: lib/slot.lua, lib/generation.lua, lib/keys.lua, lib/standing.lua
 --
+-- Takes: 3 keys, 1 argument
 -- KEYS[1]  head of the shard, KEYS[2] changes, KEYS[3] copied
 -- ARGV[1]  MessagePack of a map:
 --   generation of the board
@@ -25,7 +26,6 @@
 --   KEYS st:{b} st:{b}:1:changes st:{b}:1:copied  ARGV {…, copied={}, noted={}, done={}, count=10}
 --   reply {'OK', 1, {'s␟st:{b}:1:s:day:2026-11-21␟bob', '1', '0', '-3', '0', ''}}
 
-if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR changes.lua: 3 keys, 1 argument') end
 local HEAD, CHANGES, COPIED = KEYS[1], KEYS[2], KEYS[3]
 local args = cmsgpack.unpack(ARGV[1])
 require_slot(HEAD)

@@ -3,6 +3,7 @@
 --
 -- Later calls replace what earlier calls have written; voters are united. Once the shard is open, calls are refused.
 --
+-- Takes: 3 keys or more, 1 argument or more
 -- KEYS[1]  head of the new shard, KEYS[2] registry, KEYS[3] a scratch key, which exists only during the call
 -- KEYS[4…] named by their index in ARGV[1]: standings (`layout.width` keys each), turnouts, voters, states, keys to drop
 --
@@ -33,7 +34,6 @@
 --   ARGV {generation='1', lease=1, …, lines={}, standings={{4, 0, false, {'bob'}, {-3}, {0}, {}}}, turnouts={}, …}
 --   reply {'OK'}
 
-if #KEYS < 3 or #ARGV < 1 then return redis.error_reply('ERR copy_in.lua: 3 keys or more, 1 argument or more') end
 local HEAD, REGISTRY, SCRATCH = KEYS[1], KEYS[2], KEYS[3]
 local args = cmsgpack.unpack(ARGV[1])
 load_hides()
@@ -107,14 +107,9 @@ local function copy_intake(field, value)
 end
 
 local function copy_standing(first, expires, lists_all, ids, scores, times, data)
-  local layout = {}
-  for name, value in pairs(args.layout) do layout[name] = value end
-  if lists_all then layout.keep, layout.shown = 0, 0 end
+  local layout = lists_all and layout_of_all(args.layout) or args.layout
   local names, members = {}, {}
-  for _, id in ipairs(ids) do
-    names[#names + 1] = id
-    members[#members + 1] = #names
-  end
+  for m, id in ipairs(ids) do names[m], members[m] = id, m end
   local standing = standing_at(open_standings(layout, names), first)
   load(standing, members)
   for index, m in ipairs(members) do

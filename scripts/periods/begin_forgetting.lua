@@ -2,13 +2,13 @@
 -- read before that can no longer be recorded (record_result.lua, revise_result.lua): they may have the name.
 -- Uses: lib/generation.lua
 --
+-- Takes: 1 key, 2 arguments
 -- KEYS[1] board: hash with `version`, `forgetting`: a text that differs after each call
 -- ARGV[1] the generation of the board, ARGV[2] a text that no other call uses
 --
 -- Reply: {'OK'} | {'STALE'} the board was deleted
 -- Example: KEYS st:{b}  ARGV '1' '5f00a1c2d3e4f506'  reply {'OK'}
 
-if #KEYS ~= 1 or #ARGV ~= 2 then return redis.error_reply('ERR begin_forgetting.lua: 1 key, 2 arguments') end
 local BOARD, generation, text = KEYS[1], ARGV[1], ARGV[2]
 
 if not is_of_generation(redis.call('HGET', BOARD, 'version'), generation) then return {'STALE'} end

@@ -1,6 +1,7 @@
 -- claim.lua: claims what a member of a shard has won by a rule in a final period (lib/rewards.lua).
 -- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/rewards.lua
 --
+-- Takes: 3 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides follow
 -- KEYS[3]  reward lines of the period
 -- ARGV[1]  MessagePack of a map:
@@ -16,7 +17,6 @@
 -- Example: KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21
 --   ARGV  {version='1-1', member='ann', rule=0, by='grant-88', at=1795305600123, revision=1, hides=0}  reply {'NEW', …}
 
-if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR claim.lua: 3 keys, 1 argument') end
 local HEAD, REGISTRY, LINES = KEYS[1], KEYS[2], KEYS[3]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])

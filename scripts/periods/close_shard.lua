@@ -19,6 +19,7 @@
 -- Only a closing calls this. A move copies the barrier to the new shards before it opens them (copy_in.lua), so no later
 -- sharding takes what this one refuses. The old queues are empty then, so no mark is copied; the ends are asked again.
 --
+-- Takes: 4 keys, 6 arguments
 -- KEYS[1]  head of the shard, or board: hash with `version`
 -- KEYS[2]  registry: set
 -- KEYS[3]  queue: stream (lib/queue.lua)
@@ -36,7 +37,6 @@
 --   nothing is waited for
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:intake  ARGV '1-1' '1795305600000' '1' '' '' ''  reply {'OK'}
 
-if #KEYS ~= 4 or #ARGV ~= 6 then return redis.error_reply('ERR close_shard.lua: 4 keys, 6 arguments') end
 local HEAD, REGISTRY, QUEUE, INTAKE = unpack(KEYS)
 local version, barrier, is_confirmed, log = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[6]
 local now, max_delay = tonumber(ARGV[4]), tonumber(ARGV[5])

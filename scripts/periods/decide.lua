@@ -3,6 +3,7 @@
 -- The barriers of the board's shards follow it, and then the results. The next closing is decided when all results of the
 -- last one are recorded. An earlier decision stays.
 --
+-- Takes: 1 key, 4 arguments
 -- KEYS[1] board: hash with `version`, `closing_until`: the instant for which a closing was decided last, `results_until`:
 --         the results of all periods that end up to it are recorded, `pinned`: JSON (src/domain/closing.rs); instants in ms
 -- ARGV[1] the version of the definition that the closing pins
@@ -13,7 +14,6 @@
 -- Reply: {'STALE'} | {'PENDING'} results of the last closing are missing: nothing done | {'OK'} this closing is decided
 -- Example: KEYS st:{b}  ARGV '1-1' '1795305600000' '[…]' '1795300000000'  reply {'OK'}
 
-if #KEYS ~= 1 or #ARGV ~= 4 then return redis.error_reply('ERR decide.lua: 1 key, 4 arguments') end
 local BOARD, version, instant, pinned, since = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local stored = redis.call('HMGET', BOARD, 'version', 'closing_until', 'results_until')

@@ -4,6 +4,7 @@
 --
 -- The voters of members come first, in a walk over the members (lib/cursor.lua), so the standing outlives the walk.
 --
+-- Takes: 4 keys or more, 2 arguments
 -- KEYS[1] board, or head of the shard
 -- KEYS[2…] the standings of the period (`layout.width` keys each; the first lists all members), and then the number of its
 --          events, and its voters
@@ -18,7 +19,6 @@
 --   ARGV {version='1-1', layout={…}, now=…, standings=1, expires=1795910400000, by_member=false, count=300} '0'
 --   reply {'OK', '0'}
 
-if #KEYS < 4 or #ARGV ~= 2 then return redis.error_reply('ERR expire.lua: 4 keys or more, 2 arguments') end
 local BOARD, EVENTS, VOTERS, cursor = KEYS[1], KEYS[#KEYS - 1], KEYS[#KEYS], ARGV[2]
 require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])

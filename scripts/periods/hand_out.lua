@@ -1,6 +1,7 @@
 -- hand_out.lua: notes what some members of a shard win in a final period (lib/rewards.lua).
 -- Uses: lib/slot.lua, lib/rewards.lua
 --
+-- Takes: 3 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] reward lines of the period
 -- ARGV[1]  MessagePack of a map:
 --   version    as in apply.lua
@@ -15,7 +16,6 @@
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21
 --   ARGV  {version='1-1', lease=1, revision=1, walk=1, members={{'ann', 1, 30, {0}}}}  reply {'OK'}
 
-if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR hand_out.lua: 3 keys, 1 argument') end
 require_slot(KEYS[1])
 local args = cmsgpack.unpack(ARGV[1])
 local rewards, refusal = hold_rewards(KEYS, args)

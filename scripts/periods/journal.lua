@@ -1,6 +1,7 @@
 -- journal.lua: reads which members were hidden and brought back in a shard, in order (lib/hides.lua).
 -- Uses: lib/keys.lua
 --
+-- Takes: 2 keys, 3 arguments
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides follow
 -- ARGV[1]  the version of the board, as in apply.lua; '' for any: the shard may have been closed
 -- ARGV[2]  the number of the line after which the caller goes on
@@ -12,7 +13,6 @@
 -- Example: ann was hidden:
 --   KEYS st:{b} st:{b}:1:keys  ARGV '1-1' '0' '300'  reply {'OK', '1', 'ann', '1', 'hidden'}
 
-if #KEYS ~= 2 or #ARGV ~= 3 then return redis.error_reply('ERR journal.lua: 2 keys, 3 arguments') end
 local HEAD, REGISTRY, version, after, count = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 
 local head = redis.call('HMGET', HEAD, 'version', 'hides')

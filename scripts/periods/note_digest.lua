@@ -1,5 +1,6 @@
 -- note_digest.lua: notes the digest of a final period, or how far it has come.
 --
+-- Takes: 3 keys, 4 arguments
 -- KEYS[1] board; KEYS[2] registry of results; KEYS[3] digests of the window: hash
 -- ARGV[1] version, as in apply.lua
 -- ARGV[2] key of the period
@@ -11,7 +12,6 @@
 -- Reply: {'STALE'} | {'OK'}
 -- Example: KEYS st:{b} st:{b}:1:results-keys st:{b}:1:digests:day  ARGV '1-1' '2026-11-21' '1' '{…}'  reply {'OK'}
 
-if #KEYS ~= 3 or #ARGV ~= 4 then return redis.error_reply('ERR note_digest.lua: 3 keys, 4 arguments') end
 local BOARD, REGISTRY, DIGESTS = KEYS[1], KEYS[2], KEYS[3]
 local version, key, is_made, noted = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
 

@@ -1,6 +1,7 @@
 -- periods.lua: reads which periods of a unit have data in a shard (lib/periods.lua).
 -- Uses: lib/periods.lua
 --
+-- Takes: 2 keys, 6 arguments
 -- KEYS[1] board, or head of the shard; KEYS[2] index of the unit
 -- ARGV[1] version
 -- ARGV[2], ARGV[3] the first and the last key, as ZRANGE BYLEX takes them; with ARGV[4] the first is the later one
@@ -11,7 +12,6 @@
 -- Example: KEYS st:{b} st:{b}:1:periods:day  ARGV '1-1' '(2026-11-20' '+' '0' '1' '1000'
 --   reply {'OK', '2026-11-21', '2026-11-21'}
 
-if #KEYS ~= 2 or #ARGV ~= 6 then return redis.error_reply('ERR periods.lua: 2 keys, 6 arguments') end
 local BOARD, INDEX, version, from, to = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local is_newest_first, count, lines = ARGV[4] == '1', tonumber(ARGV[5]), tonumber(ARGV[6])
 local call = redis.call

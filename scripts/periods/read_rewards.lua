@@ -1,6 +1,7 @@
 -- read_rewards.lua: reads some of what members of a shard have won in a final period (lib/rewards.lua).
 -- Uses: lib/keys.lua, lib/rewards.lua
 --
+-- Takes: 3 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] reward lines of the period
 -- ARGV[1]  MessagePack of a map:
 --   version    as in apply.lua
@@ -15,7 +16,6 @@
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21
 --   ARGV  {version='1-1', from='[l', to='(m', count=100}  reply {'OK', {'l00000000000000001ann', …}}
 
-if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR read_rewards.lua: 3 keys, 1 argument') end
 local HEAD, LINES, INDEX = KEYS[1], KEYS[3], index_of_rewards(KEYS[2], KEYS[3])
 local args = cmsgpack.unpack(ARGV[1])
 

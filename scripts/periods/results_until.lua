@@ -1,13 +1,13 @@
 -- results_until.lua: notes that the results of all periods of a board that end up to an instant are recorded (decide.lua).
 -- Uses: lib/generation.lua
 --
+-- Takes: 1 key, 2 arguments
 -- KEYS[1] board: hash with `version`, `results_until`
 -- ARGV[1] the generation of the board, ARGV[2] the instant, ms since the epoch
 --
 -- Reply: {'OK'} | {'STALE'} the board was deleted
 -- Example: KEYS st:{b}  ARGV '1' '1795305600000'  reply {'OK'}
 
-if #KEYS ~= 1 or #ARGV ~= 2 then return redis.error_reply('ERR results_until.lua: 1 key, 2 arguments') end
 local BOARD, generation, instant = KEYS[1], ARGV[1], ARGV[2]
 
 local stored = redis.call('HMGET', BOARD, 'version', 'results_until')

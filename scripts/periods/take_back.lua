@@ -2,6 +2,7 @@
 -- (lib/rewards.lua). Called after hand_out.lua has handled all who win, and repeated until nothing is left.
 -- Uses: lib/slot.lua, lib/rewards.lua
 --
+-- Takes: 3 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry; KEYS[3] reward lines of the period
 -- ARGV[1]  MessagePack of a map:
 --   version, lease, revision, walk   as in hand_out.lua
@@ -14,7 +15,6 @@
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21
 --   ARGV  {version='1-1', lease=1, revision=2, walk=2, after='', count=300}  reply {'OK', 0, ''}
 
-if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR take_back.lua: 3 keys, 1 argument') end
 require_slot(KEYS[1])
 local args = cmsgpack.unpack(ARGV[1])
 local rewards, refusal = hold_rewards(KEYS, args)

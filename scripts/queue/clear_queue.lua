@@ -2,13 +2,13 @@
 -- before the index names it again. See put.lua.
 -- Uses: lib/generation.lua
 --
+-- Takes: 4 keys, 1 argument
 -- KEYS[1] board, KEYS[2] registry, KEYS[3] queue, KEYS[4] state: see lib/queue.lua
 -- ARGV[1] the generation of the board
 --
 -- Reply: {'OK', the epoch before} | {'FULL'} the queue has entries: nothing done | {'STALE'} the board was deleted
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-state  ARGV '1'  reply {'OK', '0'}
 
-if #KEYS ~= 4 or #ARGV ~= 1 then return redis.error_reply('ERR clear_queue.lua: 4 keys, 1 argument') end
 local BOARD, REGISTRY, QUEUE, STATE = unpack(KEYS)
 
 if not is_of_generation(redis.call('HGET', BOARD, 'version'), ARGV[1]) then return {'STALE'} end

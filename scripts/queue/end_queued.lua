@@ -2,6 +2,7 @@
 -- that an operator can fix become dead letters.
 -- Uses: lib/slot.lua, lib/capture.lua, lib/queue.lua
 --
+-- Takes: 6 keys or more, 1 argument
 -- KEYS[1] board, KEYS[2] registry, KEYS[3] queue, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
 -- KEYS[6] dead letters: stream, an entry for each, with the fields `reason`, `detail`, `entry` (its entry in the queue),
 --         and then the fields of that entry
@@ -25,7 +26,6 @@
 --   ARGV {lease='1795305600123456', tag='b', letters_max=1000, kept_ms=604800000,
 --          ends={{DEAD, '1-0', 'unreadable', 'event: …', 0}}}  reply {'OK', 'OK'}
 
-if #KEYS < 6 or #ARGV ~= 1 then return redis.error_reply('ERR end_queued.lua: 6 keys or more, 1 argument') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE, DEAD_LETTERS = unpack(KEYS)
 require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])

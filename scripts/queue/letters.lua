@@ -3,6 +3,7 @@
 --
 -- While data of an erased member remains, forget.lua has not removed all its letters. Of these only entries are returned.
 --
+-- Takes: 3 keys, 3 arguments
 -- KEYS[1] board, KEYS[2] registry, from which the key of erasing members follows, KEYS[3] dead letters
 -- ARGV[1] version, as in put.lua; ARGV[2] the first entry, '(' before it excludes it; ARGV[3] how many at most
 --
@@ -10,7 +11,6 @@
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:dead  ARGV '1-1' '1795305600123-0' '100'
 --   reply {'OK', {'1795305600123-0', {'reason', 'failed', …}}}
 
-if #KEYS ~= 3 or #ARGV ~= 3 then return redis.error_reply('ERR letters.lua: 3 keys, 3 arguments') end
 local BOARD, REGISTRY, DEAD_LETTERS = unpack(KEYS)
 local version, first, count = unpack(ARGV)
 

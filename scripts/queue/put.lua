@@ -7,6 +7,7 @@
 -- index first raises the epoch (clear_queue.lua), and removes only what was added under an earlier one (unlist_queue.lua).
 -- So a slow caller is refused here, or removes nothing there.
 --
+-- Takes: 5 keys, 2 arguments or more
 -- KEYS[1]  board     hash: `version`, `used`, `closed_until`
 -- KEYS[2]  registry  set: names of the keys that hold the board's data
 -- KEYS[3]  queue     stream, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
@@ -34,7 +35,6 @@
 --   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, confirm=false, remember='1000', ids={'x1'}} event
 --   reply {'OK'}
 
-if #KEYS ~= 5 or #ARGV < 2 then return redis.error_reply('ERR put.lua: 5 keys, 2 arguments or more') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE = unpack(KEYS)
 require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
@@ -49,8 +49,7 @@ local putting = begin_putting(QUEUE, IDS, args.ids, math.min(args.room, args.byt
 
 local reply = {'OK'}
 local function tell(e, outcome)
-  reply[#reply + 1] = e
-  reply[#reply + 1] = outcome
+  reply[#reply + 1], reply[#reply + 2] = e, outcome
 end
 for e, id in ipairs(args.ids) do
   local event = ARGV[e + 1]

@@ -1,13 +1,12 @@
 -- refused.lua: checks which commands the user of the connection may not use on the service's keys.
 --
+-- Takes: no key, 2 arguments or more
 -- KEYS[1] none: the key is only compared with the user's patterns, and may be on another node
 -- ARGV[1] a key of the service
 -- ARGV[2…] the commands
 --
 -- Reply: the commands that the user may not use
 -- Example: ARGV 'st:{boards}:live' 'GET' 'SET'  reply {'SET'}
-
-if #KEYS ~= 0 or #ARGV < 2 then return redis.error_reply('ERR refused.lua: no key, 2 arguments or more') end
 
 local refused = {}
 for place = 2, #ARGV do

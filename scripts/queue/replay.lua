@@ -5,6 +5,7 @@
 -- under its id with its content is not put in twice. An event that the script can't read is put back as stored: another
 -- release may read it.
 --
+-- Takes: 6 keys, 1 argument
 -- KEYS[1]  board         hash: `version`, `used`, `erased`
 -- KEYS[2]  registry      set: names of the keys that hold the board's data; the key of the erasures follows from it
 -- KEYS[3]  queue         stream, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
@@ -25,7 +26,6 @@
 --   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', letter='1795305600123-0'}
 --   reply {'OK', 154}
 
-if #KEYS ~= 6 or #ARGV ~= 1 then return redis.error_reply('ERR replay.lua: 6 keys, 1 argument') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE, DEAD_LETTERS = unpack(KEYS)
 require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])

@@ -9,6 +9,7 @@
 -- No barrier refuses a record: a closing waits for the ends of the log (close_shard.lua). Records from these ends on are
 -- noted as late for the closing, so that they do not count for what it makes final, whenever they are applied.
 --
+-- Takes: 6 keys, 1 argument or more
 -- KEYS[1]  board     hash: `version`, `used`, `queue:held`, `final_until`, `queue:ends`
 -- KEYS[2]  registry  set: names of the keys that hold the board's data
 -- KEYS[3]  queue     stream, KEYS[4] ids, KEYS[5] state: see lib/queue.lua
@@ -37,7 +38,6 @@
 --   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', partition='events/3', base=7, upto=9,
 --     first=0, is_known=false, former={}, ids={'x1'}, offsets={8}} event  reply {'OK', '9', 154}
 
-if #KEYS ~= 6 or #ARGV < 1 then return redis.error_reply('ERR take.lua: 6 keys, 1 argument or more') end
 local BOARD, REGISTRY, QUEUE, IDS, STATE, INTAKE = unpack(KEYS)
 require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])

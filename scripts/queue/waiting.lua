@@ -1,6 +1,7 @@
 -- waiting.lua: reads the events that wait under an id, except those about to be removed with their member (forget.lua).
 -- Uses: lib/queue.lua, lib/generation.lua
 --
+-- Takes: 4 keys, 2 arguments
 -- KEYS[1] board, KEYS[2] registry, from which the key of erasing members follows, KEYS[3] queue, KEYS[4] ids: see
 --         lib/queue.lua
 -- ARGV[1] the generation of the board, which may have moved away from the shard; ARGV[2] the id
@@ -8,7 +9,6 @@
 -- Reply: {'STALE'} the board was deleted, or {'OK', the events without their ids, as stored…}
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids  ARGV '1' 'x1'  reply {'OK', event}
 
-if #KEYS ~= 4 or #ARGV ~= 2 then return redis.error_reply('ERR waiting.lua: 4 keys, 2 arguments') end
 local BOARD, REGISTRY, QUEUE, IDS = unpack(KEYS)
 
 local head = redis.call('HMGET', BOARD, 'version', 'erased')

@@ -5,6 +5,7 @@
 -- under a smaller one (copy_in.lua). So a late call of the last holder can't change anything. The number is the time in
 -- microseconds, so it grows even if the server has lost the last one.
 --
+-- Takes: 1 key, 5 arguments
 -- KEYS[1] hash with the leases: a board, or what all boards share
 -- ARGV[1] the generation of the board; '' where it is not a board
 -- ARGV[2] name of the work, ARGV[3] holder, ARGV[4] for how many ms; 0 gives the lease back
@@ -14,7 +15,6 @@
 --   deleted
 -- Example: KEYS st:{b}  ARGV '1' 'move' 'x' '5000' '70'  reply {'OK', 1795305600123456, '20'}
 
-if #KEYS ~= 1 or #ARGV ~= 5 then return redis.error_reply('ERR lease.lua: 1 key, 5 arguments') end
 local LEASES, generation, name, holder, duration, position = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local NUMBER, HOLDER, UNTIL, POSITION = name .. ':number', name .. ':holder', name .. ':until', name .. ':position'
 

@@ -1,6 +1,7 @@
 -- staleness.lua: reads the greatest staleness of the replicas that any instance reads from. An instance that is named first
 -- registers its own bound for a while.
 --
+-- Takes: 1 key, 3 arguments
 -- KEYS[1] hash: instance -> `bound until`, its bound and until when it counts, both in ms
 -- ARGV[1] the instance; '' to only read
 -- ARGV[2] its bound, ms
@@ -9,7 +10,6 @@
 -- Reply: the greatest bound of all instances, ms, an integer; 0 if none reads from replicas
 -- Example: KEYS st:{boards}:stalenesses  ARGV 'f00' '1000' '30000'  reply 1000
 
-if #KEYS ~= 1 or #ARGV ~= 3 then return redis.error_reply('ERR staleness.lua: 1 key, 3 arguments') end
 local BOUNDS, instance, bound, duration = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local time = redis.call('TIME')

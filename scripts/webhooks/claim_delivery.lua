@@ -2,6 +2,7 @@
 -- again, unless it was ended (end_delivery.lua). It also drops deliveries that were kept for long enough.
 -- Uses: lib/deliveries.lua
 --
+-- Takes: 7 keys, 3 arguments
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
 -- ARGV[1] name
 -- ARGV[2] now, ms
@@ -11,7 +12,6 @@
 --   was deleted or disabled
 -- Example: KEYS as in webhook.lua  ARGV 'site' '1795305600123' '1795305630123'  reply {'OK', '{…}', 'msg_5f…', '{…}'}
 
-if #KEYS ~= DELIVERY_KEYS or #ARGV ~= 3 then return redis.error_reply('ERR claim_delivery.lua: 7 keys, 3 arguments') end
 local WEBHOOKS, DELIVERIES, PENDING = KEYS[1], KEYS[4], KEYS[5]
 local name, now, claimed_until = ARGV[1], ARGV[2], ARGV[3]
 

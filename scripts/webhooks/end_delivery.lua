@@ -1,6 +1,7 @@
 -- end_delivery.lua: stores the outcome of a delivery, if the delivery is still what the caller saw.
 -- Uses: lib/deliveries.lua
 --
+-- Takes: 7 keys, 7 arguments
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
 -- ARGV[1] name
 -- ARGV[2] id of the delivery
@@ -14,7 +15,6 @@
 -- Example: KEYS as in webhook.lua  ARGV 'site' 'msg_5f…' '{…}' '{…}' 'pending' '1795305605123' '1795305600123'
 --   reply {'OK'}
 
-if #KEYS ~= DELIVERY_KEYS or #ARGV ~= 7 then return redis.error_reply('ERR end_delivery.lua: 7 keys, 7 arguments') end
 local DELIVERIES = KEYS[4]
 local name, id, seen, new, status, at, now = unpack(ARGV)
 local list = list_of(status)

@@ -1,6 +1,7 @@
 -- webhook.lua: creates, changes or deletes a webhook, if it is still what the caller saw. Also deletes its deliveries.
 -- Uses: lib/deliveries.lua
 --
+-- Takes: 7 keys, 5 arguments
 -- KEYS[1] … KEYS[7] as in lib/deliveries.lua
 -- ARGV[1] name
 -- ARGV[2] the JSON that the caller saw, '' for none
@@ -13,7 +14,6 @@
 --   st:{boards}:webhook-deliveries:site …
 --   ARGV 'site' '' '{…}' '100' '1795305600123'  reply {'OK'}
 
-if #KEYS ~= DELIVERY_KEYS or #ARGV ~= 5 then return redis.error_reply('ERR webhook.lua: 7 keys, 5 arguments') end
 local WEBHOOKS, VERSION = KEYS[1], KEYS[2]
 local name, seen, new, count_max, now = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 

@@ -7,7 +7,6 @@ use axum::http::StatusCode;
 use axum::middleware::{from_fn, map_response};
 use axum::routing::get;
 use tower::ServiceBuilder;
-use utoipa_axum::router::OpenApiRouter;
 
 use super::docs;
 use super::table::{self, Before, Route};
@@ -90,7 +89,7 @@ pub fn router(app: Arc<App>, streams: Streams, options: &Options) -> Router {
         gate: Arc::clone(&gate),
         streams: Arc::new(streams),
     };
-    let (table, _) = table::router(OpenApiRouter::new(), Some(&before)).split_for_parts();
+    let table = table::router(&before);
     let timeouts = app.engine.store.timeouts;
     let called = table.clone().with_state(Arc::clone(&app));
     let embed = embed::router(Arc::clone(&app), called.clone(), &options.embed_origins);

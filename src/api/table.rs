@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::http::Method;
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use utoipa::openapi::path::{Operation, PathItem};
-use utoipa::openapi::security::SecurityRequirement;
-use utoipa::openapi::tag::{self, TagBuilder};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
 use crate::access::{Access, Gate};
 use crate::audit;
 use crate::boards::{self, initial};
-use crate::domain::access::Scope;
 use crate::domain::access::Scope::{Admin, Configure, Moderate, Read, Write};
 use crate::events::{self, quotas};
 use crate::http::{App, caching};
@@ -31,8 +28,8 @@ use crate::standings;
 use crate::webhooks;
 use Access as A;
 
-/// A row of the table: the access that a route needs, and its handler. There is no route without its access.
-type Row = (Access, UtoipaMethodRouter<Arc<App>>);
+/// A row of the table: the access that a route needs, and its handler. No route exists without its access.
+pub type Row = (Access, UtoipaMethodRouter<Arc<App>>);
 
 /// Where a route is, and what it needs.
 #[derive(Clone, Debug)]
@@ -43,261 +40,128 @@ pub struct Route {
     pub access: Access,
 }
 
-/// A tag of the `OpenAPI` document.
-struct Tag {
-    name: &'static str,
-    description: &'static str,
-    rows: fn() -> Vec<Row>,
+/// A tag of the OpenAPI document, with its routes.
+pub struct Tag {
+    pub name: &'static str,
+    pub description: &'static str,
+    pub rows: fn() -> Vec<Row>,
 }
 
-/// The tags, in the order in which the page `/docs` shows them. It shows the routes of a tag in the order of their rows,
-/// but groups those of one path.
-const TAGS: [Tag; 10] = [
-    Tag {
-        name: "boards",
-        description: "Create, change, list and delete boards, and set initial scores.",
-        rows: boards_rows,
-    },
-    Tag {
-        name: "events",
-        description: "Submit scores, one event or up to 1,000 in a request. Look up the outcome of an event, and the remaining quotas.",
-        rows: events_rows,
-    },
-    Tag {
-        name: "standings",
-        description: "Read ranked lists: pages, members, subsets and statistics. Read many in one request, or follow one live.",
-        rows: standings_rows,
-    },
-    Tag {
-        name: "members",
-        description: "Give members names and pictures, review their names, and erase members.",
-        rows: members_rows,
-    },
-    Tag {
-        name: "moderation",
-        description: "Hide members of a board, or of all boards, and bring them back. Follow the jobs that work on all boards.",
-        rows: moderation_rows,
-    },
-    Tag {
-        name: "results",
-        description: "Read who won a period that is over, export it, and claim rewards.",
-        rows: results_rows,
-    },
-    Tag {
-        name: "leagues",
-        description: "Join and leave leagues, in which members compete in cohorts, each at its own level. The examples need a board `run_league` with a `league` and the window `day`.",
-        rows: leagues_rows,
-    },
-    Tag {
-        name: "webhooks",
-        description: "Register addresses that are notified of what happens on boards, and look up deliveries.",
-        rows: webhooks_rows,
-    },
-    Tag {
-        name: "access",
-        description: "Create, rotate and delete API keys, and read the audit log.",
-        rows: access_rows,
-    },
-    Tag {
-        name: "operations",
-        description: "Check health, read metrics, watch queues, replay dead letters, and spread a board over a cluster.",
-        rows: operations_rows,
-    },
-];
-
-fn boards_rows() -> Vec<Row> {
-    vec![
-        (A::board(Configure).audited(), routes!(boards::routes::put)),
-        (
-            A::board(Configure).audited(),
-            routes!(boards::routes::patch),
-        ),
-        (A::board(Configure), routes!(boards::routes::get)),
-        (
-            A::board(Configure).audited(),
-            routes!(boards::routes::delete),
-        ),
-        (A::all(Configure), routes!(boards::routes::list)),
-        (A::public(), routes!(summary::routes::get)),
-        (
-            A::board(Configure).audited(),
-            routes!(initial::routes::patch),
-        ),
-        (A::board(Configure), routes!(initial::routes::get)),
-    ]
+/// The table: a tag for each group of routes, in the order in which the page `/docs` shows them, and a row for each route: its
+/// access, and its handler. The page shows the routes of a tag in the order of their rows, but groups those of one path.
+macro_rules! table {
+    ($($tag:literal, $description:literal {
+        $($access:expr => $room:ident $(:: $part:ident)*;)*
+    })*) => {
+        /// All tags.
+        pub const TAGS: &[Tag] = &[$(Tag {
+            name: $tag,
+            description: $description,
+            rows: || vec![$(($access, routes!($room $(:: $part)*))),*],
+        }),*];
+    };
 }
 
-fn events_rows() -> Vec<Row> {
-    vec![
-        (
-            A::board(Write).for_players(),
-            routes!(events::routes::post_one),
-        ),
-        (
-            A::board(Write).for_players(),
-            routes!(event_status::routes::get),
-        ),
-        (
-            A::each(Write).for_players(),
-            routes!(events::routes::post_many),
-        ),
-        (A::board(Read), routes!(quotas::routes::get)),
-    ]
-}
-
-fn standings_rows() -> Vec<Row> {
-    vec![
-        (A::public(), routes!(standings::routes::page)),
-        (A::public(), routes!(standings::routes::member)),
-        (A::public(), routes!(standings::routes::subset)),
-        (A::board(Read), routes!(standings::routes::query_subset)),
-        (A::public(), routes!(standings::routes::at_percentile)),
-        (A::public(), routes!(standings::routes::stats)),
-        (
-            A::each(Read),
-            routes!(standings::routes::across::standings_of),
-        ),
-        (A::each(Read), routes!(standings::routes::queries::query)),
-        (A::public().streamed(), routes!(live::stream)),
-        (A::each(Read), routes!(live::tokens::make)),
-    ]
-}
-
-fn members_rows() -> Vec<Row> {
-    vec![
-        (A::all(Write).for_players(), routes!(profiles::routes::put)),
-        (A::all(Write).for_players(), routes!(profiles::routes::get)),
-        (A::all(Write), routes!(profiles::routes::delete)),
-        (A::all(Write), routes!(profiles::routes::post_many)),
-        (
-            A::all(Moderate).audited(),
-            routes!(profiles::routes::put_review),
-        ),
-        (A::all(Moderate), routes!(profiles::routes::list_reviews)),
-        (A::board(Admin).audited(), routes!(erasures::delete)),
-        (
-            A::all(Admin).audited(),
-            routes!(erasures::delete_everywhere),
-        ),
-    ]
-}
-
-fn moderation_rows() -> Vec<Row> {
-    vec![
-        (
-            A::board(Moderate).audited(),
-            routes!(moderation::routes::put),
-        ),
-        (A::board(Moderate), routes!(moderation::routes::get)),
-        (
-            A::board(Moderate).audited(),
-            routes!(moderation::routes::delete),
-        ),
-        (A::board(Moderate), routes!(moderation::routes::hidden)),
-        (
-            A::each(Moderate).audited(),
-            routes!(moderation::routes::post),
-        ),
-        (A::all(Moderate), routes!(moderation::routes::orders)),
-        (A::all(Moderate), routes!(tasks::routes::get)),
-        (A::all(Moderate), routes!(tasks::routes::list)),
-    ]
-}
-
-fn results_rows() -> Vec<Row> {
-    vec![
-        (
-            A::board(Configure).audited(),
-            routes!(closings::routes::post),
-        ),
-        (A::public(), routes!(results::routes::list)),
-        (A::public(), routes!(results::routes::get)),
-        (A::board(Read), routes!(export::routes::get)),
-        (A::board(Read), routes!(rewards::routes::list)),
-        (A::board(Write), routes!(rewards::routes::claim)),
-        (A::board(Read), routes!(revisions::routes::list)),
-    ]
-}
-
-fn leagues_rows() -> Vec<Row> {
-    vec![
-        (
-            A::board(Write).for_players(),
-            routes!(leagues::routes::join),
-        ),
-        (A::board(Moderate).audited(), routes!(leagues::routes::put)),
-        (A::board(Moderate), routes!(leagues::routes::get)),
-        (A::public(), routes!(tiers::routes::list)),
-        (A::public(), routes!(tiers::routes::cohorts)),
-        (A::public(), routes!(tiers::routes::history)),
-        (
-            A::board(Write).for_players(),
-            routes!(leagues::routes::leave),
-        ),
-    ]
-}
-
-fn webhooks_rows() -> Vec<Row> {
-    vec![
-        (A::each(Configure).audited(), routes!(webhooks::routes::put)),
-        (A::each(Configure), routes!(webhooks::routes::get)),
-        (
-            A::each(Configure).audited(),
-            routes!(webhooks::routes::delete),
-        ),
-        (A::each(Configure), routes!(webhooks::routes::list)),
-        (
-            A::each(Configure).audited(),
-            routes!(webhooks::routes::test),
-        ),
-        (A::each(Configure), routes!(webhooks::routes::deliveries)),
-        (
-            A::each(Configure).audited(),
-            routes!(webhooks::routes::retry),
-        ),
-        (
-            A::each(Configure).audited(),
-            routes!(webhooks::routes::rotate),
-        ),
-    ]
-}
-
-fn access_rows() -> Vec<Row> {
-    vec![
-        (A::all(Admin).audited(), routes!(keys::routes::put)),
-        (A::all(Admin), routes!(keys::routes::get)),
-        (A::all(Admin).audited(), routes!(keys::routes::delete)),
-        (A::all(Admin), routes!(keys::routes::list)),
-        (A::all(Admin).audited(), routes!(keys::routes::rotate)),
-        (A::all(Admin), routes!(audit::routes::list)),
-    ]
-}
-
-fn operations_rows() -> Vec<Row> {
-    vec![
-        (A::OPEN, routes!(health::livez)),
-        (A::OPEN, routes!(health::readyz)),
-        (A::OPEN, routes!(health::metrics)),
-        (A::all(Configure), routes!(upkeep::routes::instances)),
-        (A::all(Configure), routes!(upkeep::routes::queues)),
-        (A::board(Configure), routes!(upkeep::routes::queue)),
-        (A::all(Configure), routes!(upkeep::routes::log)),
-        (A::board(Configure), routes!(dead_letters::routes::list)),
-        (
-            A::board(Configure).audited(),
-            routes!(dead_letters::routes::replay),
-        ),
-        (
-            A::board(Configure).audited(),
-            routes!(dead_letters::routes::delete),
-        ),
-        (A::board(Configure), routes!(upkeep::routes::memory)),
-        (
-            A::board(Configure).audited(),
-            routes!(upkeep::routes::spread),
-        ),
-        (A::board(Configure), routes!(upkeep::routes::shards)),
-    ]
+table! {
+    "boards", "Create, change, list and delete boards, and set initial scores." {
+        A::board(Configure).audited() => boards::routes::put;
+        A::board(Configure).audited() => boards::routes::patch;
+        A::board(Configure) => boards::routes::get;
+        A::board(Configure).audited() => boards::routes::delete;
+        A::all(Configure) => boards::routes::list;
+        A::public() => summary::routes::get;
+        A::board(Configure).audited() => initial::routes::patch;
+        A::board(Configure) => initial::routes::get;
+    }
+    "events", "Submit scores, one event or up to 1,000 in a request. Look up the outcome of an event, and the remaining quotas." {
+        A::board(Write).for_players() => events::routes::post_one;
+        A::board(Write).for_players() => event_status::routes::get;
+        A::each(Write).for_players() => events::routes::post_many;
+        A::board(Read) => quotas::routes::get;
+    }
+    "standings", "Read ranked lists: pages, members, subsets and statistics. Read many in one request, or follow one live." {
+        A::public() => standings::routes::page;
+        A::public() => standings::routes::member;
+        A::public() => standings::routes::subset;
+        A::board(Read) => standings::routes::query_subset;
+        A::public() => standings::routes::at_percentile;
+        A::public() => standings::routes::stats;
+        A::each(Read) => standings::routes::across::standings_of;
+        A::each(Read) => standings::routes::queries::query;
+        A::public().streamed() => live::stream;
+        A::each(Read) => live::tokens::make;
+    }
+    "members", "Give members names and pictures, review their names, and erase members." {
+        A::all(Write).for_players() => profiles::routes::put;
+        A::all(Write).for_players() => profiles::routes::get;
+        A::all(Write) => profiles::routes::delete;
+        A::all(Write) => profiles::routes::post_many;
+        A::all(Moderate).audited() => profiles::routes::put_review;
+        A::all(Moderate) => profiles::routes::list_reviews;
+        A::board(Admin).audited() => erasures::delete;
+        A::all(Admin).audited() => erasures::delete_everywhere;
+    }
+    "moderation", "Hide members of a board, or of all boards, and bring them back. Follow the jobs that work on all boards." {
+        A::board(Moderate).audited() => moderation::routes::put;
+        A::board(Moderate) => moderation::routes::get;
+        A::board(Moderate).audited() => moderation::routes::delete;
+        A::board(Moderate) => moderation::routes::hidden;
+        A::each(Moderate).audited() => moderation::routes::post;
+        A::all(Moderate) => moderation::routes::orders;
+        A::all(Moderate) => tasks::routes::get;
+        A::all(Moderate) => tasks::routes::list;
+    }
+    "results", "Read who won a period that is over, export it, and claim rewards." {
+        A::board(Configure).audited() => closings::routes::post;
+        A::public() => results::routes::list;
+        A::public() => results::routes::get;
+        A::board(Read) => export::routes::get;
+        A::board(Read) => rewards::routes::list;
+        A::board(Write) => rewards::routes::claim;
+        A::board(Read) => revisions::routes::list;
+    }
+    "leagues", "Join and leave leagues, in which members compete in cohorts, each at its own level. The examples need a board `run_league` with a `league` and the window `day`." {
+        A::board(Write).for_players() => leagues::routes::join;
+        A::board(Moderate).audited() => leagues::routes::put;
+        A::board(Moderate) => leagues::routes::get;
+        A::public() => tiers::routes::list;
+        A::public() => tiers::routes::cohorts;
+        A::public() => tiers::routes::history;
+        A::board(Write).for_players() => leagues::routes::leave;
+    }
+    "webhooks", "Register addresses that are notified of what happens on boards, and look up deliveries." {
+        A::each(Configure).audited() => webhooks::routes::put;
+        A::each(Configure) => webhooks::routes::get;
+        A::each(Configure).audited() => webhooks::routes::delete;
+        A::each(Configure) => webhooks::routes::list;
+        A::each(Configure).audited() => webhooks::routes::test;
+        A::each(Configure) => webhooks::routes::deliveries;
+        A::each(Configure).audited() => webhooks::routes::retry;
+        A::each(Configure).audited() => webhooks::routes::rotate;
+    }
+    "access", "Create, rotate and delete API keys, and read the audit log." {
+        A::all(Admin).audited() => keys::routes::put;
+        A::all(Admin) => keys::routes::get;
+        A::all(Admin).audited() => keys::routes::delete;
+        A::all(Admin) => keys::routes::list;
+        A::all(Admin).audited() => keys::routes::rotate;
+        A::all(Admin) => audit::routes::list;
+    }
+    "operations", "Check health, read metrics, watch queues, replay dead letters, and spread a board over a cluster." {
+        A::OPEN => health::livez;
+        A::OPEN => health::readyz;
+        A::OPEN => health::metrics;
+        A::all(Configure) => upkeep::routes::instances;
+        A::all(Configure) => upkeep::routes::queues;
+        A::board(Configure) => upkeep::routes::queue;
+        A::all(Configure) => upkeep::routes::log;
+        A::board(Configure) => dead_letters::routes::list;
+        A::board(Configure).audited() => dead_letters::routes::replay;
+        A::board(Configure).audited() => dead_letters::routes::delete;
+        A::board(Configure) => upkeep::routes::memory;
+        A::board(Configure).audited() => upkeep::routes::spread;
+        A::board(Configure) => upkeep::routes::shards;
+    }
 }
 
 pub fn routes() -> Vec<Route> {
@@ -319,16 +183,8 @@ pub fn routes() -> Vec<Route> {
         .collect()
 }
 
-/// The tags, as the `OpenAPI` document describes them.
-pub(crate) fn tags() -> Vec<tag::Tag> {
-    let described = |tag: &Tag| {
-        let builder = TagBuilder::new().name(tag.name);
-        builder.description(Some(tag.description)).build()
-    };
-    TAGS.iter().map(described).collect()
-}
-
-pub(crate) fn operations(item: &mut PathItem) -> Vec<(Method, &mut Operation)> {
+/// The operations of a path, with their methods.
+pub fn operations(item: &mut PathItem) -> Vec<(Method, &mut Operation)> {
     let operations = [
         (Method::GET, &mut item.get),
         (Method::PUT, &mut item.put),
@@ -350,80 +206,32 @@ pub(crate) struct Before {
     pub(crate) streams: Arc<Streams>,
 }
 
-/// The routes in a router, each behind its guard; with `None`, only to be described.
-pub(crate) fn router(
-    router: OpenApiRouter<Arc<App>>,
-    before: Option<&Before>,
-) -> OpenApiRouter<Arc<App>> {
-    let gate = before.map(|before| &before.gate);
-    let mut router = gate.into_iter().fold(router, members_named_query);
-    for tag in &TAGS {
-        for (access, mut route) in (tag.rows)() {
-            for item in route.1.paths.values_mut() {
-                for (_, operation) in operations(item) {
-                    describe(operation, tag, access);
-                }
-            }
-            router = router.routes(guarded(route, access, before));
-        }
+/// All routes, each behind its guard.
+pub(crate) fn router(before: &Before) -> Router<Arc<App>> {
+    let mut router = members_named_query(OpenApiRouter::new(), &before.gate);
+    for (access, route) in TAGS.iter().flat_map(|tag| (tag.rows)()) {
+        router = router.routes(guarded(route, access, before));
     }
-    router
-}
-
-/// Gives an operation its tag, and the scope that it needs.
-fn describe(operation: &mut Operation, tag: &Tag, access: Access) {
-    operation.tags = Some(vec![tag.name.to_owned()]);
-    let Some(scope) = access.scope.map(Scope::name) else {
-        return;
-    };
-    operation.security = Some(vec![
-        SecurityRequirement::default(),
-        SecurityRequirement::new("api_key", [] as [&str; 0]),
-    ]);
-    let callers = match access {
-        Access {
-            is_public: true, ..
-        } => "; none on a public board",
-        Access {
-            is_for_players: true,
-            ..
-        } => ", or a player's token",
-        _ => "",
-    };
-    let description = operation
-        .description
-        .take()
-        .map(|text| text + "\n\n")
-        .unwrap_or_default();
-    operation.description = Some(format!("{description}Scope: `{scope}`{callers}."));
+    router.into()
 }
 
 /// A route behind its guard.
 fn guarded(
     route: UtoipaMethodRouter<Arc<App>>,
     access: Access,
-    before: Option<&Before>,
+    Before { gate, streams }: &Before,
 ) -> UtoipaMethodRouter<Arc<App>> {
-    if access.scope.is_none() {
-        return route.map(|methods| methods.route_layer(map_response(caching::unkept)));
-    }
-    let Some(Before { gate, streams }) = before else {
-        return route;
-    };
-    route.map(|methods| {
-        let methods = if access.is_stream {
-            methods.route_layer(Extension(Arc::clone(streams)))
-        } else {
-            methods
-        };
-        let methods = if access.is_audited {
-            methods.route_layer(from_fn_with_state(
-                Arc::clone(gate),
-                audit::routes::carry_out,
-            ))
-        } else {
-            methods
-        };
+    route.map(|mut methods| {
+        if access.scope.is_none() {
+            return methods.route_layer(map_response(caching::unkept));
+        }
+        if access.is_stream {
+            methods = methods.route_layer(Extension(Arc::clone(streams)));
+        }
+        if access.is_audited {
+            let carry_out = audit::routes::carry_out;
+            methods = methods.route_layer(from_fn_with_state(Arc::clone(gate), carry_out));
+        }
         methods.route_layer(gate.guard(access))
     })
 }
@@ -453,7 +261,7 @@ mod tests {
         {
             let is_open = access.scope.is_none();
             assert_eq!(is_open, !path.starts_with("/v1/"), "{path}");
-            let is_read = method == Method::GET && access.scope == Some(Scope::Read);
+            let is_read = method == Method::GET && access.scope == Some(Read);
             assert!(is_read || !access.is_public, "{path}");
             let is_for_board = access.boards == For::Path;
             assert_eq!(is_for_board, path.contains("{board}"), "{path}");
@@ -468,7 +276,7 @@ mod tests {
             access,
         } in routes()
         {
-            let changes = method != Method::GET && access.scope > Some(Scope::Write);
+            let changes = method != Method::GET && access.scope > Some(Write);
             assert!(access.is_audited || !changes, "{method} {path}");
             assert!(!access.is_audited || method != Method::GET, "{path}");
         }

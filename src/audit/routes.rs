@@ -27,7 +27,7 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
 use crate::http::audited::Audit;
 use crate::http::extract::{
-    Answer, BODY_BYTES_MAX, JsonBytes, JsonResponse, Query, Shared, State, board_id, member_id,
+    BODY_BYTES_MAX, JsonBytes, JsonResponse, JsonResult, Query, Shared, State, board_id, member_id,
     part_params,
 };
 use crate::http::observe::REQUEST_ID;
@@ -224,7 +224,7 @@ impl From<Line> for AuditLine {
     params(AuditParams),
     responses((status = 200, description = "The lines, the newest first", body = AuditLog))
 )]
-pub async fn list(State(app): Shared, Query(params): Query<AuditParams>) -> Answer<AuditLog> {
+pub async fn list(State(app): Shared, Query(params): Query<AuditParams>) -> JsonResult<AuditLog> {
     let (after, limit) = params.part(line_id)?;
     let wanted = Wanted {
         by: params.key,

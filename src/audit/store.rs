@@ -7,7 +7,7 @@ use super::model::{Intent, LEFT_OUT, Outcome};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
 use crate::domain::time::Timestamp;
-use crate::redis::decode::{Done, Flat, Found, Tail};
+use crate::redis::decode::{Coded, Done, Flat, Tail};
 use crate::redis::dispatch::Store;
 use crate::redis::entry::EntryId;
 use crate::redis::kinds::SEPARATOR;
@@ -137,13 +137,13 @@ async fn write(
             .arg(LOG_BYTES_MAX)
             .arg(json)
             .args(rest)
-            .write::<Found<LineId>>()
+            .write::<Coded<LineId>>()
     };
     let written = match write(&script::AUDIT_WRITE, whole).await {
         Err(StoreError::Full(_)) => write(&script::AUDIT_BRIEF, brief).await,
         written => written,
     };
-    Ok(written?.into())
+    written?.after("OK", "GONE")
 }
 
 /// Reads some lines, newest first, or those before a given one. The part has those that match; its `next` is the last line

@@ -77,22 +77,14 @@ impl Draft {
             }
         }
         let text = raw(&fields);
-        match document::read::<Definition>(text.get()) {
-            Ok(definition) => Ok(definition),
-            Err(DocumentError::Unexpected(first)) => Err(all_errors(text.get(), first)),
-            Err(DocumentError::Malformed(detail)) => Err(vec![FieldError::new("", detail)]),
-        }
+        let read = |text: &str| document::read(text);
+        let read = document::read_whole(text.get(), read, more_errors);
+        read.map_err(DocumentError::into_errors)
     }
 }
 
-/// All errors of a definition, of which this is the first. Those that may only follow from another one are left out.
-fn all_errors(text: &str, first: FieldError) -> Vec<FieldError> {
-    let read = |text: &str| document::read::<Definition>(text).map(|_| ());
-    let (mut errors, rest) = document::all_errors(text, first, read);
-    let rest = rest.as_deref().map(document::read::<Definition>);
-    let Some(Ok(rest)) = rest else {
-        return errors;
-    };
+/// The errors of a definition without the places of these. Those that may only follow from one of these are left out.
+fn more_errors(rest: Definition, errors: &[FieldError]) -> Vec<FieldError> {
     // The wrong fields, and those that were meant.
     let field = |error: &FieldError| error.pointer.split('/').nth(1).map(ToOwned::to_owned);
     let meant = |error: &FieldError| {
@@ -104,16 +96,17 @@ fn all_errors(text: &str, first: FieldError) -> Vec<FieldError> {
         .flat_map(|error| [field(error), meant(error)])
         .flatten()
         .collect();
-    let more = rest.check().into_iter().filter(|error| {
+    let may_follow = |error: &FieldError| {
         let words: Vec<_> = error
             .detail
             .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
             .collect();
         let is_about = |name: &String| words.contains(&name.as_str());
-        field(error).is_none_or(|field| !unsure.contains(&field)) && !unsure.iter().any(is_about)
-    });
-    errors.extend(more);
-    errors
+        field(error).is_some_and(|field| unsure.contains(&field)) || unsure.iter().any(is_about)
+    };
+    let mut more = rest.check();
+    more.retain(|error| !may_follow(error));
+    more
 }
 
 fn raw(value: &impl Serialize) -> Box<RawValue> {

@@ -17,7 +17,7 @@ use crate::domain::window::Window;
 use crate::http::App;
 use crate::http::audited::Audit;
 use crate::http::extract::{
-    Answer, Json, JsonResponse, Query, Shared, State, invalid, part_params,
+    Json, JsonResponse, JsonResult, Query, Shared, State, invalid, part_params,
 };
 use crate::http::problem::Problem;
 
@@ -291,7 +291,7 @@ pub async fn get(State(app): Shared, board: BoardId) -> Result<Response, Problem
     params(ListParams),
     responses((status = 200, description = "The boards, ordered by id", body = BoardList))
 )]
-pub async fn list(State(app): Shared, Query(params): Query<ListParams>) -> Answer<BoardList> {
+pub async fn list(State(app): Shared, Query(params): Query<ListParams>) -> JsonResult<BoardList> {
     let (after, limit) = params.part(BoardId::parse)?;
     let listed = work::list(&app.engine, after.as_ref(), limit, params.tag.as_deref()).await?;
     let unreadable = listed.unreadable.into_iter();

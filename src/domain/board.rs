@@ -216,6 +216,21 @@ fn recorded(definition: &Definition) -> BTreeSet<Window> {
 }
 
 #[cfg(test)]
+impl Board {
+    /// The board `b`, with this definition.
+    pub(crate) fn defined(json: &str) -> Self {
+        let id = BoardId::parse("b").unwrap();
+        Self::new(
+            id,
+            serde_json::from_str(json).unwrap(),
+            1,
+            1,
+            BTreeMap::new(),
+        )
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -226,14 +241,7 @@ mod tests {
     #[test]
     fn a_readded_window_starts_from_scratch() {
         let now = Timestamp::parse("2026-11-21T12:00:00Z").unwrap();
-        let id = BoardId::parse("b").unwrap();
-        let first = Board::new(
-            id,
-            definition(r#"{"windows": ["day", "last-7-days"]}"#),
-            1,
-            1,
-            BTreeMap::new(),
-        );
+        let first = Board::defined(r#"{"windows": ["day", "last-7-days"]}"#);
         let hidden = first.replaced(definition(r#"{"windows": ["last-7-days"]}"#), 7, now);
         assert_eq!(
             hidden.epochs,
@@ -252,9 +260,7 @@ mod tests {
     #[test]
     fn a_window_is_lost_if_nothing_remains_to_derive_it_from() {
         let lost = |before: &str, after: &str| {
-            let id = BoardId::parse("b").unwrap();
-            let board = Board::new(id, definition(before), 1, 1, BTreeMap::new());
-            let lost = board.windows_lost(&definition(after));
+            let lost = Board::defined(before).windows_lost(&definition(after));
             let names: Vec<String> = lost.iter().map(ToString::to_string).collect();
             names.join(",")
         };
@@ -289,10 +295,9 @@ mod tests {
 
     #[test]
     fn history_outlives_its_retention_while_a_rolling_window_needs_it() {
-        let id = BoardId::parse("b").unwrap();
         let at = Timestamp::parse("2026-11-21T12:00:00Z").unwrap();
         let days = |json: &str| {
-            let board = Board::new(id.clone(), definition(json), 1, 1, BTreeMap::new());
+            let board = Board::defined(json);
             let period = board.calendar.containing(Unit::Day, at);
             board
                 .expires_at_ms(&period)

@@ -249,24 +249,12 @@ pub fn next_due_ms(board: &Board, now: Timestamp) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use super::super::ids::BoardId;
+    use super::super::time::at;
     use super::*;
-
-    fn board(json: &str) -> Board {
-        let id = BoardId::parse("b").unwrap();
-        let definition = serde_json::from_str(json).unwrap();
-        Board::new(id, definition, 1, 1, BTreeMap::new())
-    }
-
-    fn at(text: &str) -> Timestamp {
-        Timestamp::parse(text).unwrap()
-    }
 
     #[test]
     fn a_closing_is_due_when_the_wait_after_an_end_is_over() {
-        let board = board(r#"{"windows": ["hour", "last-7-days"], "finalize": "10m"}"#);
+        let board = Board::defined(r#"{"windows": ["hour", "last-7-days"], "finalize": "10m"}"#);
         let due = |now| due(&board, None, at(now));
         assert_eq!(
             due("2026-11-21T12:10:00Z"),
@@ -295,7 +283,7 @@ mod tests {
             r#"{"windows": ["hour"]}"#,
             r#"{"windows": ["all"], "finalize": "0s"}"#,
         ] {
-            let board = board(json);
+            let board = Board::defined(json);
             let now = at("2026-11-21T12:00:00Z");
             assert_eq!(
                 (due(&board, None, now), next_due_ms(&board, now)),
@@ -311,7 +299,7 @@ mod tests {
                 r#"{{"windows": ["day", "week"], "initial": ["day", "week"], "retention": {retention}}}"#
             );
             let now = at("2026-11-21T12:00:00Z");
-            let board = board(&json);
+            let board = Board::defined(&json);
             now.ms().checked_sub(board.initial_kept_from_ms(now))
         };
         let days = |count| Some(i64::from(count) * 86_400_000);
@@ -322,7 +310,7 @@ mod tests {
 
     #[test]
     fn nothing_is_due_after_the_end_of_the_board() {
-        let board = board(
+        let board = Board::defined(
             r#"{"windows": ["all", "day"], "finalize": "1h", "closes_at": "2026-11-21T12:30:00Z"}"#,
         );
         let due = |now| due(&board, None, at(now));
@@ -355,7 +343,7 @@ mod tests {
                     "rewards": [{{"id": "{ranking}", "window": "day", "ranks": [1, 1], "reward": 1}}]}}"#
             )
         };
-        let mut board = board(&json("ordinal"));
+        let mut board = Board::defined(&json("ordinal"));
         for day in ["2026-11-02", "2026-11-03"] {
             board.closings.terms = board.terms_with(at(&format!("{day}T00:00:00Z")));
         }
@@ -387,7 +375,7 @@ mod tests {
     #[test]
     fn data_that_waits_for_its_closing_is_kept_longer() {
         let mut board =
-            board(r#"{"windows": ["day"], "finalize": "1h", "retention": {"day": "7d"}}"#);
+            Board::defined(r#"{"windows": ["day"], "finalize": "1h", "retention": {"day": "7d"}}"#);
         let day = board
             .calendar
             .containing(Unit::Day, at("2026-11-21T12:00:00Z"));

@@ -11,8 +11,18 @@ use super::board::FieldError;
 pub enum DocumentError {
     /// It is not JSON, with the place and the reason.
     Malformed(String),
-    /// It is not the expected JSON, with the place and the reason.
-    Unexpected(FieldError),
+    /// It is not the expected JSON, with the places and the reasons.
+    Unexpected(Vec<FieldError>),
+}
+
+impl DocumentError {
+    /// All errors, with places in the document.
+    pub fn into_errors(self) -> Vec<FieldError> {
+        match self {
+            Self::Unexpected(errors) => errors,
+            Self::Malformed(detail) => vec![FieldError::new("", detail)],
+        }
+    }
 }
 
 /// Begins the list of the names that would be right.
@@ -100,8 +110,7 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
     // serde would also accept an array, with the items as fields in order.
     if text.trim_ascii_start().starts_with('[') {
         serde_json::from_str::<IgnoredAny>(text).map_err(|error| malformed(&error))?;
-        let detail = "must be an object, not an array";
-        return Err(DocumentError::Unexpected(FieldError::new("", detail)));
+        return Err(unexpected(String::new(), "must be an object, not an array"));
     }
     // Tracking the place of an error takes time, so that is done only if there is one.
     if let Ok(parsed) = serde_json::from_str(text) {
@@ -112,7 +121,7 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
         let pointer = pointer(error.path());
         // serde may find a wrong field before it finds invalid JSON. The latter is reported first.
         match serde_json::from_str::<IgnoredAny>(text) {
-            Ok(_) => DocumentError::Unexpected(unexpected(pointer, &without_place(error.inner()))),
+            Ok(_) => unexpected(pointer, &without_place(error.inner())),
             Err(error) => malformed(&error),
         }
     })?;
@@ -121,38 +130,52 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DocumentError> {
 }
 
 /// An error at this place, from a message of serde.
-fn unexpected(pointer: String, message: &str) -> FieldError {
+fn unexpected(pointer: String, message: &str) -> DocumentError {
     let missing = message.strip_prefix("missing field `");
-    if let Some(name) = missing.and_then(|rest| rest.strip_suffix('`')) {
-        let place = FieldError::pointer([name]);
-        return FieldError::new(pointer + &place, "is missing");
-    }
+    let missing = missing.and_then(|rest| rest.strip_suffix('`'));
     // The pointer has the place. Two messages mention syntax, which is valid here.
-    let detail = match message {
-        "expected value" => "must be a string".to_owned(),
-        "trailing characters" => "there are too many items".to_owned(),
-        message => reason(&in_json(message)),
+    let (inner, detail) = match (missing, message) {
+        (Some(name), _) => (FieldError::pointer([name]), "is missing".to_owned()),
+        (_, "expected value") => (String::new(), "must be a string".to_owned()),
+        (_, "trailing characters") => (String::new(), "there are too many items".to_owned()),
+        (_, message) => (String::new(), reason(&in_json(message))),
     };
-    FieldError::new(pointer, detail)
+    DocumentError::Unexpected(vec![FieldError::new(pointer + &inner, detail)])
 }
 
-/// All errors for which `read` refuses a document, of which this is the first, and the document without what is at their
-/// places; `None` if nothing is left that can be read. A long document is not searched.
-pub fn all_errors(
+/// Reads a document. If `read` refuses it, the error has all errors: those of its form, and those that `more_of` finds in what
+/// can be read without what is at their places. A long document is not searched for more than the first.
+pub fn read_whole<T>(
     text: &str,
-    first: FieldError,
-    read: impl Fn(&str) -> Result<(), DocumentError>,
-) -> (Vec<FieldError>, Option<String>) {
-    let mut errors = vec![first];
-    let rest = (text.len() <= SEARCHED_BYTES_MAX).then(|| serde_json::from_str(text));
-    let Some(Ok(mut rest)) = rest else {
-        return (errors, None);
+    read: impl Fn(&str) -> Result<T, DocumentError>,
+    more_of: impl FnOnce(T, &[FieldError]) -> Vec<FieldError>,
+) -> Result<T, DocumentError> {
+    let mut errors = match read(text) {
+        Err(DocumentError::Unexpected(first)) => first,
+        done => return done,
     };
-    let (mut pointer, mut removed) = (errors[0].pointer.clone(), Vec::new());
+    if let Some(rest) = find_all(text, &mut errors, read) {
+        let more = more_of(rest, &errors);
+        errors.extend(more);
+    }
+    Err(DocumentError::Unexpected(errors))
+}
+
+/// Adds all other errors for which `read` refuses a document. Returns what it reads in the document without what is at their
+/// places; `None` if nothing is left that can be read.
+fn find_all<T>(
+    text: &str,
+    errors: &mut Vec<FieldError>,
+    read: impl Fn(&str) -> Result<T, DocumentError>,
+) -> Option<T> {
+    let is_searched = text.len() <= SEARCHED_BYTES_MAX;
+    let mut rest = is_searched.then(|| serde_json::from_str(text).ok())??;
+    let (mut pointer, mut removed) = (errors.first()?.pointer.clone(), Vec::new());
     while errors.len() < ERRORS_MAX && remove(&mut rest, &pointer, &mut removed) {
-        let text = rest.to_string();
-        let Err(DocumentError::Unexpected(error)) = read(&text) else {
-            return (errors, Some(text));
+        let error = match read(&rest.to_string()) {
+            Ok(read) => return Some(read),
+            Err(DocumentError::Malformed(_)) => return None,
+            Err(DocumentError::Unexpected(errors)) => errors.into_iter().next()?,
         };
         let place = in_whole(&error.pointer, &removed);
         // Without a wrong field, what contains it may be wrong too.
@@ -161,7 +184,7 @@ pub fn all_errors(
         }
         pointer = error.pointer;
     }
-    (errors, None)
+    None
 }
 
 /// Whether the first place is the second one, or in it.
@@ -245,7 +268,8 @@ mod tests {
     fn an_error_says_where_it_is_and_what_is_wrong() {
         let error = |text: &str| match read::<Document>(text).unwrap_err() {
             DocumentError::Malformed(detail) => detail,
-            DocumentError::Unexpected(FieldError { pointer, detail }) => {
+            DocumentError::Unexpected(errors) => {
+                let FieldError { pointer, detail } = &errors[0];
                 format!("{pointer}: {detail}")
             }
         };
@@ -310,11 +334,14 @@ mod tests {
         }
         let text = r#"{"a~/": 1, "inner": {"order": 1, "ranks": [1, "x", 2], "y": 1},
             "orders": ["asc", "up", "desc", "down", 5, "desc"]}"#;
-        let read = |text: &str| super::read::<Outer>(text).map(|_| ());
-        let DocumentError::Unexpected(first) = read(text).unwrap_err() else {
-            panic!("it is JSON");
+        let errors_of = |text: &str| {
+            let more_of = |_, _: &[FieldError]| panic!("a missing field can't be left out");
+            match read_whole(text, |text| read::<Outer>(text), more_of) {
+                Err(DocumentError::Unexpected(errors)) => errors,
+                other => panic!("{other:?}"),
+            }
         };
-        let (errors, rest) = all_errors(text, first, read);
+        let errors = errors_of(text);
         let places: Vec<_> = errors.iter().map(|error| error.pointer.as_str()).collect();
         assert_eq!(
             places,
@@ -330,12 +357,7 @@ mod tests {
             ]
         );
         assert_eq!(errors[7].detail, "is missing");
-        assert_eq!(rest, None, "a missing field can't be left out");
-        let whole = r#"{"inner": {"z": 1}, "orders": [], "count": 256}"#;
-        let DocumentError::Unexpected(first) = read(whole).unwrap_err() else {
-            panic!("it is JSON");
-        };
-        let (errors, _) = all_errors(whole, first, read);
+        let errors = errors_of(r#"{"inner": {"z": 1}, "orders": [], "count": 256}"#);
         assert_eq!(errors.len(), 2, "{errors:?}");
     }
 }

@@ -217,15 +217,13 @@ impl FromStr for Edition {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use super::super::ids::BoardId;
     use super::*;
 
     fn board(generation: u64) -> Board {
-        let definition = serde_json::from_str(r#"{"windows": ["all"]}"#).unwrap();
-        let id = BoardId::parse("b").unwrap();
-        Board::new(id, definition, generation, 2, BTreeMap::new())
+        Board {
+            generation,
+            ..Board::defined(r#"{"windows": ["all"]}"#)
+        }
     }
 
     fn seen(stored: &str) -> ShardSeen {

@@ -522,6 +522,7 @@ mod tests {
 
     use super::super::board::FieldError;
     use super::super::ids::BoardId;
+    use super::super::time::at;
     use super::*;
     use crate::boards::draft::Draft;
 
@@ -564,10 +565,6 @@ mod tests {
             .into_iter()
             .map(|FieldError { pointer, .. }| pointer)
             .collect()
-    }
-
-    fn at(text: &str) -> Timestamp {
-        Timestamp::parse(text).unwrap()
     }
 
     #[test]

@@ -465,6 +465,7 @@ fn read_instant(key: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::time::at;
     use super::*;
     use proptest::prelude::*;
     use proptest::sample::select;
@@ -479,10 +480,6 @@ mod tests {
             week_start: Weekday::Mon,
             season: Some(season),
         }
-    }
-
-    fn at(text: &str) -> Timestamp {
-        Timestamp::parse(text).unwrap()
     }
 
     /// The periods from the one that contains `from` on: each key, and the start where the key does not say it.

@@ -141,19 +141,14 @@ impl Placement {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use std::sync::Arc;
 
     use super::super::board::Board;
-    use super::super::ids::BoardId;
     use super::*;
 
     #[test]
     fn no_two_shardings_of_a_board_share_a_tag() {
-        let definition = serde_json::from_str(r#"{"windows": ["all"]}"#).unwrap();
-        let id = BoardId::parse("b").unwrap();
-        let mut board = Board::new(id, definition, 1, 1, BTreeMap::new());
+        let mut board = Board::defined(r#"{"windows": ["all"]}"#);
         let tags = |board: &Board| -> Vec<String> {
             let shards = Arc::new(board.clone()).shards();
             shards.iter().map(|shard| shard.tag().to_owned()).collect()

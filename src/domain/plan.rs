@@ -500,25 +500,11 @@ fn intersection(range: &Range<i64>, period: &Period) -> Range<i64> {
 #[cfg(test)]
 mod tests {
     use super::super::event::Origin;
-    use super::super::ids::{BoardId, Label, MemberId};
+    use super::super::ids::{Label, MemberId};
     use super::super::quota::Dimension;
     use super::super::score::Decimals;
+    use super::super::time::at;
     use super::*;
-
-    fn board(json: &str) -> Board {
-        let definition = serde_json::from_str(json).unwrap();
-        Board::new(
-            BoardId::parse("b").unwrap(),
-            definition,
-            1,
-            1,
-            std::collections::BTreeMap::new(),
-        )
-    }
-
-    fn at(text: &str) -> Timestamp {
-        Timestamp::parse(text).unwrap()
-    }
 
     fn event(score: i64, at: Timestamp) -> Event {
         Event {
@@ -533,7 +519,7 @@ mod tests {
 
     #[test]
     fn a_queued_event_is_late_by_its_time_of_queuing_and_uses_current_standings() {
-        let board = board(r#"{"windows": ["day", "last-3-days"], "accept_late": "1h"}"#);
+        let board = Board::defined(r#"{"windows": ["day", "last-3-days"], "accept_late": "1h"}"#);
         let now = at("2026-11-22T11:00:00Z");
         let instants = |event, came_in| Instants {
             at: at(event),
@@ -572,7 +558,7 @@ mod tests {
 
     #[test]
     fn an_event_counts_in_each_period_and_carries_its_share_over() {
-        let board = board(
+        let board = Board::defined(
             r#"{"windows": ["day", "week", "all", "last-3-days"], "carryover": {"day": 0.2, "week": 0.5}}"#,
         );
         let now = at("2026-11-21T12:00:00Z");
@@ -617,7 +603,7 @@ mod tests {
 
     #[test]
     fn weights_count_on_the_shown_track_and_initial_scores_are_added_there() {
-        let board = board(
+        let board = Board::defined(
             r#"{"windows": ["day", "last-2-days"], "weight": {"default": 2, "members": {"m": 3}}, "initial": ["day"], "carryover": {"day": 0.5}}"#,
         );
         let now = at("2026-11-21T12:00:00Z");
@@ -681,7 +667,7 @@ mod tests {
 
     #[test]
     fn a_rolling_window_has_its_history_and_later_periods() {
-        let board = board(r#"{"windows": ["last-3-days"], "accept_late": "any"}"#);
+        let board = Board::defined(r#"{"windows": ["last-3-days"], "accept_late": "any"}"#);
         let now = at("2026-11-21T12:00:00Z");
         let keys = |periods: &[Period]| -> Vec<String> {
             periods
@@ -714,7 +700,7 @@ mod tests {
 
     #[test]
     fn events_of_the_same_periods_share_a_route_until_the_clock_passes_a_boundary() {
-        let board = board(r#"{"windows": ["hour", "day", "last-7-days"]}"#);
+        let board = Board::defined(r#"{"windows": ["hour", "day", "last-7-days"]}"#);
         let mut routes = Routes::default();
         let now = at("2026-11-21T12:00:00Z");
         let first = routes.plan(&board, event(1, at("2026-11-21T11:00:00Z")), now);
@@ -732,7 +718,7 @@ mod tests {
 
     #[test]
     fn a_temporary_obstacle_is_reported_only_without_a_permanent_one() {
-        let board = board(
+        let board = Board::defined(
             r#"{"windows": ["all"], "score_max": 9, "closes_at": "2026-11-22T00:00:00Z",
                 "quotas": [{"name": "q", "by": ["voter"], "window": "day", "max": 9}]}"#,
         );
@@ -756,8 +742,8 @@ mod tests {
 
     #[test]
     fn an_event_is_due_a_minute_before_it_happens_but_in_its_period_of_a_league() {
-        let anywhere = board(r#"{"windows": ["day"]}"#);
-        let league = board(
+        let anywhere = Board::defined(r#"{"windows": ["day"]}"#);
+        let league = Board::defined(
             r#"{"windows": ["day"], "score_min": 0,
                 "league": {"tiers": [{"name": "a", "promote": 0, "demote": 0}]}}"#,
         );
@@ -778,8 +764,9 @@ mod tests {
 
     #[test]
     fn a_score_outside_the_bounds_is_refused() {
-        let board =
-            board(r#"{"windows": ["all"], "decimals": 1, "score_min": -0.5, "score_max": 3}"#);
+        let board = Board::defined(
+            r#"{"windows": ["all"], "decimals": 1, "score_min": -0.5, "score_max": 3}"#,
+        );
         let now = at("2026-11-21T00:00:00Z");
         let verdict = |scaled| reject(&board, Score::from_stored(scaled), now, now);
         assert_eq!((verdict(-5), verdict(30)), (None, None));
@@ -789,7 +776,7 @@ mod tests {
 
     #[test]
     fn an_event_is_accepted_by_its_time() {
-        let board = board(
+        let board = Board::defined(
             r#"{"windows": ["all"], "opens_at": "2026-11-20T00:00:00Z", "closes_at": "2026-11-22T00:00:00Z"}"#,
         );
         let score = Score::from_stored(1);

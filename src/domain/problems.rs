@@ -622,21 +622,16 @@ impl Problem {
 
 /// Parses a JSON object. Reports invalid JSON and unexpected content differently, with the place: all errors of the content.
 pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    let text = json_text(bytes)?;
-    document::read(text).map_err(|error| match error {
-        DocumentError::Unexpected(first) => {
-            let read = |text: &str| document::read::<T>(text).map(|_| ());
-            Problem::invalid(document::all_errors(text, first, read).0)
-        }
-        malformed @ DocumentError::Malformed(_) => malformed.into(),
-    })
+    let read = |text: &str| document::read(text);
+    let parsed = document::read_whole(json_text(bytes)?, read, |_, _| Vec::new());
+    Ok(parsed?)
 }
 
 impl From<DocumentError> for Problem {
     fn from(error: DocumentError) -> Self {
         match error {
             DocumentError::Malformed(detail) => Self::new(MALFORMED_JSON, detail),
-            DocumentError::Unexpected(error) => Self::invalid(vec![error]),
+            DocumentError::Unexpected(errors) => Self::invalid(errors),
         }
     }
 }

@@ -147,11 +147,8 @@ fn read<T, U, E: std::fmt::Display>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::time::at;
     use super::*;
-
-    fn instant(text: &str) -> Timestamp {
-        Timestamp::parse(text).unwrap()
-    }
 
     fn queued() -> QueuedEvent {
         QueuedEvent {
@@ -160,8 +157,8 @@ mod tests {
             member: MemberId::parse("ann").unwrap(),
             score: "-12.5".to_owned(),
             sent_at: None,
-            at: instant("2026-11-21T12:00:00Z"),
-            queued_at: instant("2026-11-21T12:00:01Z"),
+            at: at("2026-11-21T12:00:00Z"),
+            queued_at: at("2026-11-21T12:00:01Z"),
             origin: Origin::default(),
             data: None,
         }

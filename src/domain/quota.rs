@@ -400,17 +400,12 @@ pub fn waiting_ms(board: &Board) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use super::super::ids::BoardId;
     use super::super::score::Score;
     use super::*;
 
     fn board(quotas: &str) -> Board {
         let json = format!(r#"{{"windows": ["all"], "decimals": 2, "quotas": {quotas}}}"#);
-        let definition = serde_json::from_str(&json).unwrap();
-        let id = BoardId::parse("b").unwrap();
-        Board::new(id, definition, 1, 1, BTreeMap::new())
+        Board::defined(&json)
     }
 
     fn event(voter: Option<&str>, channel: Option<&str>) -> Event {

@@ -209,15 +209,11 @@ impl ShardId {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn board(shards: u16) -> Arc<Board> {
         let json = format!(r#"{{"windows": ["all"], "shards": {shards}}}"#);
-        let definition = serde_json::from_str(&json).unwrap();
-        let id = BoardId::parse("b").unwrap();
-        Arc::new(Board::new(id, definition, 1, 1, BTreeMap::new()))
+        Arc::new(Board::defined(&json))
     }
 
     #[test]

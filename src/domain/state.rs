@@ -69,21 +69,9 @@ impl Board {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use super::super::ids::BoardId;
     use super::super::period::Unit;
+    use super::super::time::at;
     use super::*;
-
-    fn board(json: &str) -> Board {
-        let id = BoardId::parse("b").unwrap();
-        let definition = serde_json::from_str(json).unwrap();
-        Board::new(id, definition, 1, 1, BTreeMap::new())
-    }
-
-    fn at(text: &str) -> Timestamp {
-        Timestamp::parse(text).unwrap()
-    }
 
     fn state(
         board: &Board,
@@ -104,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_period_is_final_by_its_barrier_and_never_by_time_alone() {
-        let mut board = board(r#"{"windows": ["day", "all"], "finalize": "10m"}"#);
+        let mut board = Board::defined(r#"{"windows": ["day", "all"], "finalize": "10m"}"#);
         board.finalize_since = Some(at("2026-11-21T23:00:00Z"));
         let (before, end) = ("2026-11-21T23:59:59.999Z", "2026-11-22T00:00:00Z");
         let of_day = |barrier, now| state(&board, Unit::Day, barrier, now);
@@ -124,14 +112,15 @@ mod tests {
     #[test]
     fn a_period_without_finalize_is_ended() {
         let (end, midnight) = ("2026-11-21T18:00:00Z", "2026-11-22T00:00:00Z");
-        let mut board = board(r#"{"windows": ["day"], "closes_at": "2026-11-21T18:00:00Z"}"#);
+        let mut board =
+            Board::defined(r#"{"windows": ["day"], "closes_at": "2026-11-21T18:00:00Z"}"#);
         let of_day = |board: &Board| state(board, Unit::Day, None, end);
         // It can't be final, so a replica can't miss that.
         assert_eq!(of_day(&board), [Some(PeriodState::Ended); 2]);
         board.closings.until = Some(at(end));
         assert_eq!(of_day(&board), [Some(PeriodState::Closing), None]);
         // It had ended when `finalize` was set: only a later closing makes it final.
-        let mut board = self::board(r#"{"windows": ["day"], "finalize": "10m"}"#);
+        let mut board = Board::defined(r#"{"windows": ["day"], "finalize": "10m"}"#);
         board.finalize_since = Some(at(midnight));
         let of_day = |barrier| state(&board, Unit::Day, barrier, midnight);
         assert_eq!(of_day(None), [Some(PeriodState::Ended), None]);
@@ -140,7 +129,8 @@ mod tests {
 
     #[test]
     fn a_period_that_has_not_begun_is_upcoming() {
-        let board = board(r#"{"windows": ["day", "all"], "closes_at": "2026-11-20T18:00:00Z"}"#);
+        let board =
+            Board::defined(r#"{"windows": ["day", "all"], "closes_at": "2026-11-20T18:00:00Z"}"#);
         let of = |unit, now| state(&board, unit, None, now)[0];
         assert_eq!(
             of(Unit::Day, "2026-11-20T12:00:00Z"),
@@ -155,7 +145,7 @@ mod tests {
             of(Unit::Day, "2026-11-20T18:00:00Z"),
             Some(PeriodState::Ended)
         );
-        let open = self::board(r#"{"windows": ["day"]}"#);
+        let open = Board::defined(r#"{"windows": ["day"]}"#);
         let of = |now| state(&open, Unit::Day, None, now)[0];
         assert_eq!(of("2026-11-20T23:59:59.999Z"), Some(PeriodState::Upcoming));
         assert_eq!(of("2026-11-21T00:00:00Z"), Some(PeriodState::Live));

@@ -371,17 +371,23 @@ impl FromStr for Span {
     }
 }
 
+/// This instant.
+#[cfg(test)]
+pub(crate) fn at(text: &str) -> Timestamp {
+    Timestamp::parse(text).unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     fn ms(text: &str) -> i64 {
-        Timestamp::parse(text).unwrap().ms()
+        at(text).ms()
     }
 
     fn us(text: &str) -> i64 {
-        Timestamp::parse(text).unwrap().us()
+        at(text).us()
     }
 
     #[test]

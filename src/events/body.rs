@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::core::write::events::Incoming;
 use crate::domain::board::FieldError;
 use crate::domain::data::EntryData;
-use crate::domain::document::{self, DocumentError};
+use crate::domain::document;
 use crate::domain::event::Origin;
 use crate::domain::ids::{BoardId, EventId, Label, MemberId};
 use crate::domain::problems::{Problem, json_text};
@@ -204,24 +204,15 @@ pub fn read_event(
     bytes: &[u8],
     check: impl Fn(&EventBody<'_>) -> Result<Incoming, Problem>,
 ) -> Result<Incoming, Problem> {
-    let text = json_text(bytes)?;
-    let first = match document::read::<EventBody<'_>>(text) {
-        Ok(event) => return check(&event),
-        Err(DocumentError::Unexpected(error)) => error,
-        Err(malformed) => return Err(malformed.into()),
+    let read = |text: &str| document::read::<EventBody<'_>>(text).map(|event| check(&event));
+    let more_of = |checked: Result<Incoming, Problem>, known: &[FieldError]| {
+        let is_new = |error: &FieldError| known.iter().all(|one| one.pointer != error.pointer);
+        let found = checked
+            .err()
+            .map_or_else(Vec::new, |problem| problem.errors);
+        found.into_iter().filter(is_new).collect()
     };
-    let read = |text: &str| document::read::<EventBody<'_>>(text).map(|_| ());
-    let (mut errors, rest) = document::all_errors(text, first, read);
-    let rest = rest.as_deref().map(document::read::<EventBody<'_>>);
-    if let Some(Ok(event)) = rest
-        && let Err(problem) = check(&event)
-    {
-        let is_known = |place: &str| errors.iter().any(|error| error.pointer == place);
-        let more = problem.errors.into_iter();
-        let more: Vec<_> = more.filter(|error| !is_known(&error.pointer)).collect();
-        errors.extend(more);
-    }
-    Err(Problem::invalid(errors))
+    document::read_whole(json_text(bytes)?, read, more_of)?
 }
 
 #[cfg(test)]

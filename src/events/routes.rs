@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, State};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -23,10 +23,10 @@ use crate::domain::plan::StandingName;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
 use crate::http::batches::results_of;
-use crate::http::extract::{BoardPath, JsonBytes, Path, Query, board_id, require_count};
+use crate::http::extract::{JsonBytes, Query, Shared, State, require_count};
 use crate::http::memory::Written;
 use crate::http::problem::{Problem, ProblemBody, VALIDATION_FAILED};
-use crate::http::{App, ratelimit};
+use crate::http::ratelimit;
 
 /// The header that serves as an event's `id`.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -330,7 +330,6 @@ impl RejectedEvent {
 #[utoipa::path(
     post, path = "/v1/boards/{board}/events", operation_id = "post_event",
     params(
-        BoardPath,
         SubmitParams,
         ("Idempotency-Key" = Option<String>, Header, description = "An id for the event, if the body has none"),
         ("Prefer" = Option<String>, Header, description = "`respond-async`: respond once the event is queued (RFC 7240)"),
@@ -350,14 +349,13 @@ impl RejectedEvent {
     )
 )]
 pub async fn post_one(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     Query(params): Query<SubmitParams>,
     caller: Caller,
     headers: EventHeaders,
     body: JsonBytes,
 ) -> Result<Response, Problem> {
-    let board = board_id(&board)?;
     let key = headers.key()?;
     let read = || {
         let arrived_at = app.engine.clock.arrival();
@@ -407,7 +405,7 @@ pub async fn post_one(
     )
 )]
 pub async fn post_many(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Query(params): Query<SubmitParams>,
     caller: Caller,
     headers: EventHeaders,

@@ -12,7 +12,7 @@ use crate::domain::access::Scope;
 use crate::domain::board::Board;
 use crate::domain::include::Includes;
 
-/// The header of a read whose answers caches may keep. `document.rs` describes such an answer.
+/// The header of a read whose answers caches may keep. `tests/it/openapi/document.rs` describes such an answer.
 #[expect(dead_code, reason = "it only describes the header")]
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]

@@ -37,7 +37,7 @@ use crate::runtime::timeouts::within;
 /// The state that handlers work with, their first argument.
 pub type Shared = State<Arc<App>>;
 /// What most handlers return.
-pub type Answer<T> = Result<JsonResponse<T>, Problem>;
+pub type JsonResult<T> = Result<JsonResponse<T>, Problem>;
 
 pub const BODY_BYTES_MAX: usize = 1 << 20;
 /// How many bytes of a larger body are read before the request is refused.
@@ -342,22 +342,14 @@ pub fn invalid(name: &str, detail: impl Display) -> Problem {
     Problem::invalid_parameter(name, detail)
 }
 
-/// The board of a path.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
-pub struct BoardPath {
-    /// The board's id
-    #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
-    pub board: String,
-}
-
-/// The league of a path.
-#[derive(Debug, Deserialize, IntoParams)]
+/// The league that a path names.
+#[expect(dead_code, reason = "it only describes what `BoardId` reads")]
+#[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub struct LeaguePath {
     /// The board's id
     #[param(example = "run_league", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
-    pub board: String,
+    board: String,
 }
 
 pub fn board_id(text: &str) -> Result<BoardId, Problem> {

@@ -13,7 +13,7 @@ use super::App;
 use super::problem::Problem;
 use crate::redis::{Dated, Freshness};
 
-/// The header of a read that a replica may answer. `document.rs` describes such an answer.
+/// The header of a read that a replica may answer. `tests/it/openapi/document.rs` describes such an answer.
 #[expect(dead_code, reason = "it only describes the header")]
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]

@@ -4,8 +4,8 @@ use std::io::{self, Read};
 
 use flate2::read::GzDecoder;
 
-/// The document as stored in the repository, compressed (`build.rs`): a test compares it with the table of routes. Making
-/// it from the table would keep some 20 MB in memory.
+/// The document as stored in the repository, compressed (`build.rs`): a test makes it from the table of
+/// routes (`tests/it/openapi/document.rs`).
 const PACKED_DOCUMENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json.gz"));
 
 pub(crate) fn document() -> Vec<u8> {

@@ -12,7 +12,7 @@ use crate::domain::time::{Span, Timestamp};
 use crate::domain::webhook::WebhookName;
 use crate::http::App;
 use crate::http::audited::Audit;
-use crate::http::extract::{Answer, Json, JsonResponse, PartParams, Query, Shared, State};
+use crate::http::extract::{Json, JsonResponse, JsonResult, PartParams, Query, Shared, State};
 use crate::http::problem::Problem;
 
 /// A warning to callers that create a key on an open service.
@@ -194,7 +194,7 @@ pub async fn rotate(
     name: KeyName,
     audit: Audit,
     Json(Rotation { grace }, _): Json<Rotation>,
-) -> Answer<KeyWithSecret> {
+) -> JsonResult<KeyWithSecret> {
     let grace = grace.unwrap_or(Span::seconds(0));
     if grace > GRACE_MAX {
         return Err(Problem::invalid_field("/grace", "must be at most 30d"));
@@ -211,7 +211,7 @@ pub async fn rotate(
     params(PartParams),
     responses((status = 200, description = "The API keys, ordered by name, without their secrets", body = KeyList))
 )]
-pub async fn list(State(app): Shared, Query(params): Query<PartParams>) -> Answer<KeyList> {
+pub async fn list(State(app): Shared, Query(params): Query<PartParams>) -> JsonResult<KeyList> {
     let (after, limit) = params.part(KeyName::parse)?;
     let listed = work::list(&app.engine, after.as_ref(), limit).await?;
     let (keys, next) = listed.shown(KeyBody::from);
@@ -223,7 +223,7 @@ pub async fn list(State(app): Shared, Query(params): Query<PartParams>) -> Answe
     get, path = "/v1/keys/{name}", operation_id = "get_key",
     responses((status = 200, description = "The API key, without its secret", body = KeyBody))
 )]
-pub async fn get(State(app): Shared, name: KeyName) -> Answer<KeyBody> {
+pub async fn get(State(app): Shared, name: KeyName) -> JsonResult<KeyBody> {
     let key = work::find(&app.engine, &name).await?;
     Ok(JsonResponse(key.into()))
 }

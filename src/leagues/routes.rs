@@ -1,9 +1,5 @@
 //! Joining and leaving leagues, and assigning members to tiers.
 
-use std::sync::Arc;
-
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -13,14 +9,13 @@ use super::work::{self, Joined};
 use crate::access::Caller;
 use crate::core::write::seats::FoundPlayer;
 use crate::domain::board::Board;
-use crate::domain::ids::MemberId;
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::player::start_of;
 use crate::domain::period::Period;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
-use crate::http::App;
 use crate::http::audited::Audit;
-use crate::http::extract::{Json, LeaguePath, MemberPath, Path, board_id, member_id};
+use crate::http::extract::{Json, JsonResponse, JsonResult, LeaguePath, MemberPath, Shared, State};
 use crate::http::problem::Problem;
 
 /// The member that joins or leaves.
@@ -174,12 +169,12 @@ impl LeagueMemberState {
     )
 )]
 pub async fn join(
-    State(app): State<Arc<App>>,
-    Path(LeaguePath { board }): Path<LeaguePath>,
+    State(app): Shared,
+    board: BoardId,
     caller: Caller,
     Json(LeagueMemberBody { member }, _): Json<LeagueMemberBody>,
 ) -> Result<(StatusCode, JsonResponse<LeagueSeat>), Problem> {
-    let (board, member) = (board_id(&board)?, caller.own_member(member)?);
+    let member = caller.own_member(member)?;
     let joined = work::join(&app.engine, &board, &member).await?;
     let status = if joined.taken.is_new {
         StatusCode::CREATED
@@ -205,12 +200,12 @@ pub async fn join(
     )
 )]
 pub async fn leave(
-    State(app): State<Arc<App>>,
-    Path(LeaguePath { board }): Path<LeaguePath>,
+    State(app): Shared,
+    board: BoardId,
     caller: Caller,
     Json(LeagueMemberBody { member }, _): Json<LeagueMemberBody>,
-) -> Result<JsonResponse<LeftLeague>, Problem> {
-    let (board, member) = (board_id(&board)?, caller.own_member(member)?);
+) -> JsonResult<LeftLeague> {
+    let member = caller.own_member(member)?;
     let left = app.engine.leave_league(&board, &member).await?;
     let from = left.player.left_from.unwrap_or(Timestamp::MAX);
     Ok(JsonResponse(LeftLeague {
@@ -234,13 +229,12 @@ pub async fn leave(
     )
 )]
 pub async fn put(
-    State(app): State<Arc<App>>,
-    Path(LeaguePath { board }): Path<LeaguePath>,
-    Path(MemberPath { member }): Path<MemberPath>,
+    State(app): Shared,
+    board: BoardId,
+    member: MemberId,
     audit: Audit,
     Json(TierOrderBody { tier }, _): Json<TierOrderBody>,
-) -> Result<JsonResponse<LeagueMemberState>, Problem> {
-    let (board, member) = (board_id(&board)?, member_id(&member)?);
+) -> JsonResult<LeagueMemberState> {
     let engine = &app.engine;
     let ordered = engine.order_tier(&board, &member, &tier).await?;
     let [before, after] = ordered.map(|found| LeagueMemberState::new(&member, &found));
@@ -262,11 +256,10 @@ pub async fn put(
     )
 )]
 pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(LeaguePath { board }): Path<LeaguePath>,
-    Path(MemberPath { member }): Path<MemberPath>,
-) -> Result<JsonResponse<LeagueMemberState>, Problem> {
-    let (board, member) = (board_id(&board)?, member_id(&member)?);
+    State(app): Shared,
+    board: BoardId,
+    member: MemberId,
+) -> JsonResult<LeagueMemberState> {
     let found = app.engine.player(&board, &member).await?;
     Ok(JsonResponse(LeagueMemberState::new(&member, &found)))
 }

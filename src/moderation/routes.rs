@@ -17,7 +17,7 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
 use crate::domain::time::Timestamp;
 use crate::http::audited::Audit;
-use crate::http::extract::{Answer, Json, JsonResponse, Query, Shared, State, part_params};
+use crate::http::extract::{Json, JsonResponse, JsonResult, Query, Shared, State, part_params};
 use crate::http::problem::{Problem, ProblemBody};
 
 /// How many boards one request may name.
@@ -245,7 +245,7 @@ pub async fn put(
     caller: Caller,
     audit: Audit,
     Json(body, _): Json<HideBody>,
-) -> Answer<HiddenMember> {
+) -> JsonResult<HiddenMember> {
     let now = app.engine.clock.now();
     let hide = hide(&body.reason, body.until, &caller, now)?;
     let hidden = work::hide(&app.engine, &board, &member, &hide).await?;
@@ -282,7 +282,7 @@ pub async fn delete(
         (status = 404, description = "`board-not-found`, `not-hidden`"),
     )
 )]
-pub async fn get(State(app): Shared, board: BoardId, member: MemberId) -> Answer<HiddenMember> {
+pub async fn get(State(app): Shared, board: BoardId, member: MemberId) -> JsonResult<HiddenMember> {
     let hide = work::require_hide(&app.engine, &board, &member).await?;
     Ok(JsonResponse(HiddenMember::new(&member, hide)))
 }
@@ -301,7 +301,7 @@ pub async fn hidden(
     State(app): Shared,
     board: BoardId,
     Query(params): Query<HiddenParams>,
-) -> Answer<HiddenList> {
+) -> JsonResult<HiddenList> {
     let (after, limit) = params.part(MemberId::parse)?;
     let engine = &app.engine;
     let found = if let Some(hide) = params.hide {
@@ -404,7 +404,10 @@ pub async fn post(
             "next": null})),
     )
 )]
-pub async fn orders(State(app): Shared, Query(params): Query<HiddenParams>) -> Answer<HiddenList> {
+pub async fn orders(
+    State(app): Shared,
+    Query(params): Query<HiddenParams>,
+) -> JsonResult<HiddenList> {
     let (after, limit) = params.part(MemberId::parse)?;
     let found = work::list_orders(&app.engine, after.as_ref(), limit).await?;
     let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));

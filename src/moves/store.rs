@@ -288,7 +288,7 @@ pub async fn changes(
         .field("done", notes.done)
         .field("count", count.min(CHANGES_MAX));
     let mut reply = Reply::answer(changes.write_for_reply().await?)?;
-    let left = reply.count()?;
+    let left = reply.read()?;
     let mut changes = Vec::new();
     while !reply.is_empty() {
         changes.push(change(reply.list()?)?);

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::warnings;
 use crate::core::jobs::faults::Fault;
 use crate::domain::time::Timestamp;
-use crate::http::extract::{Answer, JsonResponse, Shared, State};
+use crate::http::extract::{JsonResponse, JsonResult, Shared, State};
 use crate::http::problem::{INTERNAL, Problem, SHUTTING_DOWN};
 use crate::runtime::supervise;
 
@@ -74,7 +74,7 @@ impl From<Fault> for FaultBody {
         (status = 500, description = "`internal`: a background task fails again and again; restart the service"),
     )
 )]
-pub async fn livez() -> Answer<Alive> {
+pub async fn livez() -> JsonResult<Alive> {
     let failing = supervise::failing(Instant::now());
     if failing.is_empty() {
         return Ok(JsonResponse(Alive { status: "ok" }));
@@ -95,7 +95,7 @@ pub async fn livez() -> Answer<Alive> {
         (status = 503, description = "`store-unavailable`, `shutting-down`"),
     )
 )]
-pub async fn readyz(State(app): Shared) -> Answer<Ready> {
+pub async fn readyz(State(app): Shared) -> JsonResult<Ready> {
     if app.shutdown.is_cancelled() {
         return Err(Problem::new(SHUTTING_DOWN, SHUTTING_DOWN.page.example));
     }

@@ -1,10 +1,7 @@
 //! Profiles of members, single and in batches, and the reviews of their names.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -22,7 +19,8 @@ use crate::http::App;
 use crate::http::audited::Audit;
 use crate::http::batches::results_of;
 use crate::http::extract::{
-    Json, JsonBytes, MemberPath, Path, Query, member_id, part_params, require_count,
+    Json, JsonBytes, JsonResponse, JsonResult, MemberPath, Query, Shared, State, part_params,
+    require_count,
 };
 use crate::http::memory::Written;
 use crate::http::problem::{Problem, ProblemBody, parse_json};
@@ -206,12 +204,11 @@ fn checked_draft(caller: &Caller, member: &MemberId, mut draft: Draft) -> Result
     responses((status = 200, description = "The current profile", body = MemberProfile))
 )]
 pub async fn put(
-    State(app): State<Arc<App>>,
-    Path(MemberPath { member }): Path<MemberPath>,
+    State(app): Shared,
+    member: MemberId,
     caller: Caller,
     Json(draft, _): Json<Draft>,
-) -> Result<JsonResponse<MemberProfile>, Problem> {
-    let member = member_id(&member)?;
+) -> JsonResult<MemberProfile> {
     let draft = checked_draft(&caller, &member, draft)?;
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
     let incoming = [Incoming { member, draft }];
@@ -234,7 +231,7 @@ pub async fn put(
     responses((status = 200, description = "The result of each profile", body = ProfileResults))
 )]
 pub async fn post_many(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     caller: Caller,
     body: JsonBytes,
 ) -> Result<Written, Problem> {
@@ -304,11 +301,11 @@ fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
     )
 )]
 pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(MemberPath { member }): Path<MemberPath>,
+    State(app): Shared,
+    member: MemberId,
     caller: Caller,
-) -> Result<JsonResponse<MemberProfile>, Problem> {
-    let member = caller.own_member(member_id(&member)?)?;
+) -> JsonResult<MemberProfile> {
+    let member = caller.own_member(member)?;
     let found = work::find(&app.engine, &member).await?;
     Ok(JsonResponse(found.into()))
 }
@@ -322,11 +319,8 @@ pub async fn get(
         (status = 404, description = "`profile-not-found`"),
     )
 )]
-pub async fn delete(
-    State(app): State<Arc<App>>,
-    Path(MemberPath { member }): Path<MemberPath>,
-) -> Result<StatusCode, Problem> {
-    work::delete(&app.engine, &member_id(&member)?).await?;
+pub async fn delete(State(app): Shared, member: MemberId) -> Result<StatusCode, Problem> {
+    work::delete(&app.engine, &member).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -345,13 +339,12 @@ pub async fn delete(
     )
 )]
 pub async fn put_review(
-    State(app): State<Arc<App>>,
-    Path(MemberPath { member }): Path<MemberPath>,
+    State(app): Shared,
+    member: MemberId,
     caller: Caller,
     audit: Audit,
     Json(body, _): Json<ReviewBody>,
-) -> Result<JsonResponse<MemberProfile>, Problem> {
-    let member = member_id(&member)?;
+) -> JsonResult<MemberProfile> {
     let (reviewer, by) = (identity(&app, &caller), caller.name());
     let (verdict, by) = (body.verdict()?, (&*reviewer, &*by));
     let (before, after) = work::review_name(&app.engine, &member, &verdict, by).await?;
@@ -395,9 +388,9 @@ impl ReviewBody {
     responses((status = 200, description = "The profiles, ordered by member", body = NameReviews))
 )]
 pub async fn list_reviews(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Query(params): Query<ReviewParams>,
-) -> Result<JsonResponse<NameReviews>, Problem> {
+) -> JsonResult<NameReviews> {
     let (after, limit) = params.part(MemberId::parse)?;
     let status = params.status.unwrap_or(ReviewStatus::Pending);
     let (reviews, next) = work::reviewed(&app.engine, status, after.as_ref(), limit)

@@ -5,7 +5,7 @@ use fred::types::Value;
 use serde::{Deserialize, Serialize};
 
 use super::{StoreError, keys};
-use crate::domain::board::{Board, Order, Ranking};
+use crate::domain::board::{Board, Order};
 use crate::domain::period::Period;
 use crate::domain::score::Score;
 use crate::domain::ties::Ties;
@@ -137,13 +137,4 @@ pub(crate) fn end_ms(period: &Period) -> i64 {
 pub(crate) fn closes_ms(board: &Board) -> i64 {
     let closes_at = board.definition.closes_at;
     closes_at.map_or(END_OF_TIME_MS, Timestamp::ms)
-}
-
-/// `ranking` in the arguments of the scripts.
-pub(crate) fn ranking_name(ranking: Ranking) -> &'static str {
-    match ranking {
-        Ranking::Ordinal => "ordinal",
-        Ranking::Competition => "competition",
-        Ranking::Dense => "dense",
-    }
 }

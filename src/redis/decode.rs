@@ -9,7 +9,7 @@
 //! | enum | a code; or a list of a code and the content of the variant |
 //! | [`Raw`], [`Packed`] | bytes; `MessagePack` |
 //! | [`Tail`], [`Flat`] | the rest of the list; items that are not in nested lists |
-//! | [`Done`], [`Found`] | the content after a code |
+//! | [`Done`], [`Coded`] | the content after a code |
 
 use bytes::Bytes;
 use fred::types::Value;
@@ -20,13 +20,20 @@ use serde::de::{
 use serde::{Deserialize, forward_to_deserialize_any};
 
 use super::StoreError;
-use super::reply::{Reply, unknown_code};
+use super::reply::{Reply, require, unknown_code};
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 
 /// Decodes a reply. [`StoreError::Stale`] if it has the code `STALE`, and the type has no such variant.
 pub(crate) fn decode<T: DeserializeOwned>(reply: Value) -> Result<T, StoreError> {
-    T::deserialize(Part::of(&mut Reply::of_one(reply)))
+    Reply::of_one(reply).read()
+}
+
+impl Reply {
+    /// Decodes the next part.
+    pub(crate) fn read<T: DeserializeOwned>(&mut self) -> Result<T, StoreError> {
+        T::deserialize(Part::of(self))
+    }
 }
 
 /// The content after `OK`, of a script without other codes but `STALE`.
@@ -36,45 +43,35 @@ pub(crate) enum Done<T = ()> {
     Ok(T),
 }
 
-/// The content after the code for "found" or "done"; `None` for the code for "not found" or "nothing done", whose reason
-/// the caller knows.
-#[derive(Deserialize)]
-pub(crate) enum Found<T> {
-    #[serde(rename = "OK", alias = "BACK", alias = "DONE", alias = "HIDDEN")]
-    Some(T),
-    #[serde(
-        rename = "NONE",
-        alias = "FULL",
-        alias = "GONE",
-        alias = "HELD",
-        alias = "MORE",
-        alias = "NOT_HIDDEN"
-    )]
-    None,
+/// A code, and the content after it if it has some.
+pub(crate) struct Coded<T = ()> {
+    code: String,
+    content: Option<T>,
 }
 
-impl<T> From<Found<T>> for Option<T> {
-    fn from(found: Found<T>) -> Self {
-        match found {
-            Found::Some(found) => Some(found),
-            Found::None => None,
-        }
-    }
-}
-
-/// The code of a reply without content.
-#[derive(Deserialize)]
-pub(crate) struct Code((String,));
-
-impl Code {
-    /// Whether it is `yes`; otherwise it has to be `no`.
+impl<T> Coded<T> {
+    /// Whether the code is `yes`; otherwise it has to be `no`.
     pub(crate) fn is(&self, yes: &str, no: &str) -> Result<bool, StoreError> {
-        match self.0.0.as_str() {
+        match self.code.as_str() {
             code if code == yes => Ok(true),
             code if code == no => Ok(false),
             "STALE" => Err(StoreError::Stale),
             other => unknown_code(other),
         }
+    }
+
+    /// The content after the code `yes`; `None` if the code is `no`, whose reason the caller knows.
+    pub(crate) fn after(self, yes: &str, no: &str) -> Result<Option<T>, StoreError> {
+        let is_there = self.is(yes, no)?;
+        let content = || require(self.content, "there is nothing after the code");
+        is_there.then(content).transpose()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Coded<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let (code, Tail(content)) = <(String, Tail<Option<T>>)>::deserialize(from)?;
+        Ok(Self { code, content })
     }
 }
 
@@ -280,7 +277,7 @@ impl<'de> Deserializer<'de> for Part<'_> {
             list @ Value::Array(_) => Reply::new(list)?,
             code => Reply::of_one(code),
         };
-        visitor.visit_enum(Coded(&mut content))
+        visitor.visit_enum(VariantContent(&mut content))
     }
 
     forward_to_deserialize_any! { i128 u128 f32 f64 char bytes unit_struct tuple_struct map identifier ignored_any }
@@ -313,10 +310,10 @@ impl<'de> SeqAccess<'de> for Parts<'_> {
     }
 }
 
-/// A code with the content of its variant.
-struct Coded<'a>(&'a mut Reply);
+/// A code, and the content of the variant of an enum that has it.
+struct VariantContent<'a>(&'a mut Reply);
 
-impl<'de> EnumAccess<'de> for Coded<'_> {
+impl<'de> EnumAccess<'de> for VariantContent<'_> {
     type Error = StoreError;
     type Variant = Self;
 
@@ -335,7 +332,7 @@ impl<'de> EnumAccess<'de> for Coded<'_> {
     }
 }
 
-impl<'de> VariantAccess<'de> for Coded<'_> {
+impl<'de> VariantAccess<'de> for VariantContent<'_> {
     type Error = StoreError;
 
     fn unit_variant(self) -> Result<(), StoreError> {
@@ -407,7 +404,7 @@ mod tests {
         let Done::Ok(Tail(none)) = decode::<Done<Tail<Vec<u64>>>>(list(["OK"])).unwrap();
         assert!(none.is_empty());
         assert!(
-            decode::<Code>(list(["MORE"]))
+            decode::<Coded>(list(["MORE"]))
                 .unwrap()
                 .is("MORE", "DONE")
                 .unwrap()

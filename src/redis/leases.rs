@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::decode::Found;
+use super::decode::Coded;
 use super::dispatch::Store;
 use super::{StoreError, keys, script};
 use crate::domain::board::Board;
@@ -79,10 +79,10 @@ impl Store {
             .arg(holder)
             .arg(duration_ms)
             .arg(position)
-            .write::<Found<Given>>();
-        match given.await {
+            .write::<Coded<Given>>();
+        match given.await?.after("OK", "HELD") {
             Err(StoreError::Stale) => Ok(None),
-            given => given.map(Option::from),
+            given => given,
         }
     }
 

@@ -199,64 +199,58 @@ groups! {
         /// Whether a quota is used up depends on open reservations. Followed by its index from 1.
         WAITS: i64 = 3;
     }
-}
 
-/// Defines the layout of records from the widths of their fields.
-macro_rules! record_layout {
-    ($fingerprint:literal, $tie_key:literal, $code:literal, $narrow:literal, $wide:literal, $rank:literal) => {
-        /// The layout of a record: what is remembered of an event. All numbers are big-endian:
-        ///
-        /// - fingerprint, tie key, and a byte: detail and `flags`;
-        /// - for each reported standing: code of the window, score, and unless the scores are sums the score before;
-        /// - if ranks were asked for, for each of them: rank, and rank before (0: not listed);
-        /// - if the member was erased before, the number of its last erasure;
-        /// - the token of the reservation, if the event had one.
-        pub mod record {
-            /// The length of a fingerprint.
-            pub const FINGERPRINT_BYTES: usize = $fingerprint;
-            /// The length of a tie key.
-            pub const TIE_KEY_BYTES: usize = $tie_key;
-            /// The length of the code of a report.
-            pub const CODE_BYTES: usize = $code;
-            /// The length of a signed score, if all of the record fit.
-            pub const NARROW_SCORE_BYTES: usize = $narrow;
-            /// The length of a signed score otherwise.
-            pub const WIDE_SCORE_BYTES: usize = $wide;
-            /// The length of a rank.
-            pub const RANK_BYTES: usize = $rank;
-            /// The length of an erasure's number.
-            pub const ERASURE_BYTES: usize = 7;
-            /// The length of a token.
-            pub const TOKEN_BYTES: usize = 11;
-            /// Formats for Lua's `struct`, and the greatest narrow score.
-            pub const LUA: &[(&str, &str)] = &[
-                ("FINGERPRINT_FORM", concat!("'>I", $fingerprint, "'")),
-                (
-                    "HEAD_FORM",
-                    concat!("'>I", $fingerprint, "I", $tie_key, "B'"),
-                ),
-                ("CODE_FORM", concat!("'I", $code, "'")),
-                ("NARROW_SCORE_FORM", concat!("'i", $narrow, "'")),
-                ("WIDE_SCORE_FORM", concat!("'i", $wide, "'")),
-                ("NARROW_MAX", concat!("(2 ^ (8 * ", $narrow, " - 1) - 1)")),
-                ("RANKS_FORM", concat!("'>I", $rank, "I", $rank, "'")),
-                (
-                    "HEAD_BYTES",
-                    concat!("(", $fingerprint, " + ", $tie_key, " + 1)"),
-                ),
-                ("ERASURE_FORM", "'>I7'"),
-                ("ERASURE_BYTES", "7"),
-                ("TOKEN_BYTES", "11"),
-            ];
-        }
-    };
+    /// The layout of a record: what is remembered of an event. All numbers are big-endian:
+    ///
+    /// - fingerprint, tie key, and a byte: detail and `flags`;
+    /// - for each reported standing: code of the window, score, and unless the scores are sums the score before;
+    /// - if ranks were asked for, for each of them: rank, and rank before (0: not listed);
+    /// - if the member was erased before, the number of its last erasure;
+    /// - the token of the reservation, if the event had one.
+    #[expect(clippy::unreadable_literal, reason = "Lua reads no separators")]
+    record {
+        /// The length of a fingerprint.
+        FINGERPRINT_BYTES: usize = 7;
+        /// The format of a fingerprint.
+        FINGERPRINT_FORM: &str = ">I7";
+        /// The length of a tie key.
+        TIE_KEY_BYTES: usize = 7;
+        /// The length of what every record begins with.
+        HEAD_BYTES: usize = 15;
+        /// The format of that.
+        HEAD_FORM: &str = ">I7I7B";
+        /// The length of the code of a report.
+        CODE_BYTES: usize = 2;
+        /// The format of that code, after `>`.
+        CODE_FORM: &str = "I2";
+        /// The length of a signed score, if all of the record fit.
+        NARROW_SCORE_BYTES: usize = 4;
+        /// The format of such a score, after `>`.
+        NARROW_SCORE_FORM: &str = "i4";
+        /// The greatest such score.
+        NARROW_MAX: i64 = 2147483647;
+        /// The length of a signed score otherwise.
+        WIDE_SCORE_BYTES: usize = 7;
+        /// The format of such a score, after `>`.
+        WIDE_SCORE_FORM: &str = "i7";
+        /// The length of a rank.
+        RANK_BYTES: usize = 4;
+        /// The format of two ranks.
+        RANKS_FORM: &str = ">I4I4";
+        /// The length of an erasure's number.
+        ERASURE_BYTES: usize = 7;
+        /// The format of that number.
+        ERASURE_FORM: &str = ">I7";
+        /// The length of a token.
+        TOKEN_BYTES: usize = 11;
+    }
 }
-
-record_layout!(7, 7, 2, 4, 7, 4);
 
 const _: () = {
     assert!(entries::TIE_KEY_BYTES == TIE_KEY_BYTES);
     assert!(record::TIE_KEY_BYTES == TIE_KEY_BYTES);
+    assert!(record::HEAD_BYTES == record::FINGERPRINT_BYTES + record::TIE_KEY_BYTES + 1);
+    assert!(record::NARROW_MAX == (1 << (8 * record::NARROW_SCORE_BYTES - 1)) - 1);
     assert!(entries::ENTRY_BYTES == TIE_KEY_BYTES + size_of::<f64>());
     assert!(bounds::SCORE_MAX == SCORE_MAX);
     assert!(SCORE_MAX < 1 << (8 * record::WIDE_SCORE_BYTES - 1));

@@ -67,17 +67,6 @@ impl Reply {
             .ok_or_else(|| unexpected("an integer", &value))
     }
 
-    /// An integer; `None` for an empty text.
-    pub(crate) fn integer_or_none(&mut self) -> Result<Option<i64>, StoreError> {
-        let is_none = self.skip_none();
-        (!is_none).then(|| self.integer()).transpose()
-    }
-
-    pub(crate) fn count(&mut self) -> Result<u64, StoreError> {
-        let number = self.integer()?;
-        u64::try_from(number).map_err(|_| unexpected("a count", &number))
-    }
-
     /// An index of a Lua list, converted to count from 0.
     pub(crate) fn index(&mut self) -> Result<usize, StoreError> {
         let index = usize::try_from(self.integer()?).ok();

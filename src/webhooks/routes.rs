@@ -17,7 +17,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::webhook::{Wanted, Webhook, WebhookEventSchema, WebhookName};
 use crate::http::audited::Audit;
 use crate::http::extract::{
-    Answer, Json, JsonResponse, PartParams, Path, Query, Shared, State, part_params,
+    Json, JsonResponse, JsonResult, PartParams, Path, Query, Shared, State, part_params,
 };
 use crate::http::problem::Problem;
 
@@ -232,7 +232,7 @@ pub async fn rotate(
     name: WebhookName,
     caller: Caller,
     audit: Audit,
-) -> Answer<WebhookWithSecret> {
+) -> JsonResult<WebhookWithSecret> {
     let (before, after) = work::rotate(&app.engine, caller.boards(), &name).await?;
     audit.before(&audited(&before));
     audit.after(&audited(&after.webhook));
@@ -269,7 +269,7 @@ pub async fn list(
     State(app): Shared,
     caller: Caller,
     Query(params): Query<PartParams>,
-) -> Answer<WebhookList> {
+) -> JsonResult<WebhookList> {
     let (after, limit) = params.part(WebhookName::parse)?;
     let (webhooks, next) = work::list(&app.engine, caller.boards(), after.as_ref(), limit)
         .await?
@@ -282,7 +282,7 @@ pub async fn list(
     get, path = "/v1/webhooks/{name}", operation_id = "get_webhook",
     responses((status = 200, description = "The webhook, without its secret", body = WebhookBody))
 )]
-pub async fn get(State(app): Shared, name: WebhookName, caller: Caller) -> Answer<WebhookBody> {
+pub async fn get(State(app): Shared, name: WebhookName, caller: Caller) -> JsonResult<WebhookBody> {
     let webhook = work::find(&app.engine, caller.boards(), &name).await?;
     Ok(JsonResponse(webhook.into()))
 }
@@ -300,7 +300,7 @@ pub async fn deliveries(
     name: WebhookName,
     caller: Caller,
     Query(params): Query<DeliveryListParams>,
-) -> Answer<DeliveryList> {
+) -> JsonResult<DeliveryList> {
     let (after, limit) = params.part(str::parse::<DeliveryMark>)?;
     let may = caller.boards();
     let (deliveries, next) = work::list_deliveries(

@@ -1,6 +1,7 @@
 -- announce.lua: announces to all instances that a board's definition has changed.
 -- Uses: lib/announce.lua
 --
+-- Takes: 5 keys, 3 arguments
 -- KEYS[1] the ids of all boards; KEYS[2] board ids by the sequence number of their last change; KEYS[3] the
 --         last sequence number; KEYS[4] the epoch of these numbers (lib/announce.lua)
 -- KEYS[5] changes that were begun (begin.lua)
@@ -12,7 +13,6 @@
 -- Example: KEYS st:{boards}:live st:{boards}:changes st:{boards}:sequence st:{boards}:epoch st:{boards}:begun
 --   ARGV 'b' '1' '28080000123456'  reply 1
 
-if #KEYS ~= 5 or #ARGV ~= 3 then return redis.error_reply('ERR announce.lua: 5 keys, 3 arguments') end
 local LIVE, CHANGES, SEQUENCE, EPOCH, BEGUN = unpack(KEYS)
 local id, is_live, stamp = ARGV[1], ARGV[2] == '1', ARGV[3]
 

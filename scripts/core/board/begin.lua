@@ -5,6 +5,7 @@
 -- microseconds since 2026 by the server's clock. It is greater than the one before even if the clock is not, and until the
 -- year 2311 it is below 2^53, up to which Lua counts exactly.
 --
+-- Takes: 3 keys, 1 argument
 -- KEYS[1] the last stamp; KEYS[2] changes that were begun: sorted set of `id stamp`, by stamp; KEYS[3] the format
 --         (format.lua), which is noted with the first stamp
 -- ARGV[1] board id
@@ -13,7 +14,6 @@
 -- Reply: the stamp, text
 -- Example: KEYS st:{boards}:stamp st:{boards}:begun st:{boards}:format  ARGV 'b'  reply '28080000123456'
 
-if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR begin.lua: 3 keys, 1 argument') end
 local STAMP, BEGUN, FORMAT, id = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 local BEFORE_2026_S = 1767225600
 

@@ -1,5 +1,6 @@
 -- define.lua: creates or replaces a board's definition, if the definition is still the one that the caller saw.
 --
+-- Takes: 1 key, 5 arguments
 -- KEYS[1] board: hash with `version`, `definition` (JSON) and, once it has events, `used`: the version of the definition
 --         when an event last set it; `closing_until`: see decide.lua; `deleted`, `unfinished:…`: see delete.lua
 -- ARGV[1] the version that the caller saw, '' for none
@@ -12,7 +13,6 @@
 --   new one got its generation, or is still being deleted | {'USED'} there are such events
 -- Example: KEYS st:{b}  ARGV '' '' '1-1' '{…}' ''  reply {'OK'}
 
-if #KEYS ~= 1 or #ARGV ~= 5 then return redis.error_reply('ERR define.lua: 1 key, 5 arguments') end
 local BOARD, seen, unused_since, version, definition = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local seen_closing = ARGV[5]
 

@@ -3,6 +3,7 @@
 -- unlinked (purge.lua, sweep.lua), and removes the field `unfinished:…`.
 -- Uses: lib/slot.lua
 --
+-- Takes: 1 key, 4 arguments
 -- KEYS[1] board. Of a deleted board it has the fields `deleted`, the stamp of the last deletion of a board of that name, and
 --         `unfinished:` with that stamp, until the caller has finished. A new board of that name keeps `deleted`
 -- ARGV[1] the version that the caller saw
@@ -13,7 +14,6 @@
 -- Reply: {'OK'} | {'CHANGED'}
 -- Example: KEYS st:{b}  ARGV '1-3' '28080000123456' '{…}' '604800000'  reply {'OK'}
 
-if #KEYS ~= 1 or #ARGV ~= 4 then return redis.error_reply('ERR delete.lua: 1 key, 4 arguments') end
 local BOARD, seen, stamp, unfinished, lasts = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 require_slot(BOARD)
 

@@ -10,6 +10,7 @@
 -- makes the key names it: those of the keys of a standing that exists, and those of a derived standing that its state has
 -- (lib/derived.lua), as advance.lua names its keys before there are any.
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1] head of the shard, or board: hash with `version` and `names`: the cursor, and when the last round began
 -- KEYS[2] registry
 -- ARGV[1] MessagePack of a map:
@@ -24,7 +25,6 @@
 --   ARGV {version='1-1', now=1795305600123, interval=3600000, count=200, kinds={s=true, …}, parts={members=true, …}}
 --   reply {'DONE'}
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR forget_names.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])

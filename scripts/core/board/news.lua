@@ -1,5 +1,6 @@
 -- news.lua: reads which boards, or which API keys, have changed since an instance last asked.
 --
+-- Takes: 3 keys, 1 argument
 -- KEYS[1] ids by the sequence number of their last change; KEYS[2] the last sequence number; KEYS[3] the epoch
 --         of these numbers (lib/announce.lua)
 -- ARGV[1] the last number that the instance knows
@@ -8,7 +9,6 @@
 -- Example: KEYS st:{boards}:changes st:{boards}:sequence st:{boards}:epoch  ARGV '1'
 --   reply {'1795305600.123456', '2', {'b'}}
 
-if #KEYS ~= 3 or #ARGV ~= 1 then return redis.error_reply('ERR news.lua: 3 keys, 1 argument') end
 local CHANGES, SEQUENCE, EPOCH, known = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 
 local ids = redis.call('ZRANGE', CHANGES, '(' .. known, '+inf', 'BYSCORE')

@@ -2,6 +2,7 @@
 -- repeats the call until no key is left.
 -- Uses: lib/slot.lua, lib/generation.lua
 --
+-- Takes: 2 keys, 3 arguments
 -- KEYS[1] registry: set of the keys that hold the data
 -- KEYS[2] board, or head of the shard
 -- ARGV[1] the generation of the board
@@ -12,7 +13,6 @@
 -- Reply: {'MORE'} | {'DONE'} no key is left
 -- Example: KEYS st:{b}:1:keys st:{b}  ARGV '1' '100' '1'  reply {'DONE'}
 
-if #KEYS ~= 2 or #ARGV ~= 3 then return redis.error_reply('ERR purge.lua: 2 keys, 3 arguments') end
 local REGISTRY, HEAD, generation, count, is_deleted = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
 require_slot(REGISTRY)
 

@@ -5,6 +5,7 @@
 -- A deletion gives the shards of the deleted board its own stamp as generation. So they refuse every call of that board, and
 -- any later board of that name opens them.
 --
+-- Takes: 1 key, 3 arguments
 -- KEYS[1] the shard's head: hash with `version` and, once it has events, `used`
 -- ARGV[1] the generation of the board, or the stamp of its deletion
 -- ARGV[2] the revision of the board, 0 for a deletion
@@ -14,7 +15,6 @@
 --   name, or that this one was deleted
 -- Example: KEYS st:{b:16:3}  ARGV '1' '2' ''  reply {'OK'}
 
-if #KEYS ~= 1 or #ARGV ~= 3 then return redis.error_reply('ERR shard.lua: 1 key, 3 arguments') end
 local HEAD, generation, revision, lasts = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 require_slot(HEAD)
 

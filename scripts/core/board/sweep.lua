@@ -5,6 +5,7 @@
 -- The script works on a server, not on a slot: the caller walks the primaries of a cluster one after the other. It skips
 -- keys whose slot is moving and belongs to another server.
 --
+-- Takes: no key, 5 arguments or more
 -- KEYS[1] none: the keys are found by the walk
 -- ARGV[1] cursor ('0' at first; lib/cursor.lua), ARGV[2] about how many keys are looked at
 -- ARGV[3] the pattern of such keys, ARGV[4] the codes of their kinds, a letter each (src/redis/keys.rs)
@@ -12,8 +13,6 @@
 --
 -- Reply: {cursor ('0': this was the last part), how many were unlinked}
 -- Example: ARGV '0' '500' 'st:{*}:*:[etvq]:*' 'etvq' '1 b', with the key st:{b:16:3}:1:e:x1  reply {'0', 1}
-
-if #KEYS ~= 0 or #ARGV < 5 then return redis.error_reply('ERR sweep.lua: no key, 5 arguments or more') end
 
 local is_deleted = {}
 for place = 5, #ARGV do is_deleted[ARGV[place]] = true end

@@ -3,6 +3,7 @@
 --
 -- One call looks at some of the erasures (lib/cursor.lua).
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the key of the erasures follows
 -- ARGV[1]  MessagePack of a map:
 --   version   as in apply.lua
@@ -14,7 +15,6 @@
 --
 -- Example: KEYS  st:{b}  st:{b}:1:keys  ARGV {version='1-1', now=1795305600123, cursor='0', count=300}  reply {'OK', '0'}
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR end_kept_hides.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])

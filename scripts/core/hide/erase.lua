@@ -4,6 +4,7 @@
 -- From this step on no read shows the member, and what was written of it before does not count. forget.lua removes it. A
 -- hide of the member stays, under the keyed hash. The member need not have a score.
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the erasures and the hides follow
 -- ARGV[1]  MessagePack of a map:
 --   version   as in apply.lua
@@ -19,7 +20,6 @@
 -- Example: KEYS  st:{b}  st:{b}:1:keys  ARGV {version='1-1', member='ann', number=28080000123456, instant=…, key='x',
 --   tag='05af', salt='y'} reply {'OK'}
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR erase.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])

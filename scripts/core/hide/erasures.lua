@@ -1,6 +1,7 @@
 -- erasures.lua: reads the last erasures of some members (lib/erasures.lua), or which members are being erased.
 -- Uses: lib/keys.lua, lib/erasures.lua
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the key of the erasures follows
 -- ARGV[1]  MessagePack of a map:
 --   version   as in apply.lua
@@ -15,7 +16,6 @@
 --   KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', members={'ann', 'bob'}}
 --   reply {'OK', {'28080000123456', '0'}, {'4001000000000000', '0'}}
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR erasures.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 local args = cmsgpack.unpack(ARGV[1])
 load_hides()

@@ -10,6 +10,7 @@
 -- In final standings of windows the member's line and its rewards stay, under an id that belongs to no member
 -- (lib/nameless.lua), unless the member was hidden: then it has none.
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the erasures and the hides follow
 -- ARGV[1]  MessagePack of a map:
 --   version     as in apply.lua
@@ -37,7 +38,6 @@
 --          finals={}, keeps_place=true}
 --   reply {'DONE'}
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR forget.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])
@@ -111,10 +111,6 @@ if walk then
   return (walk == 'queue' and forget_queued or forget_dead)(from, mark)
 end
 
-local layout_of_all = {}
-for name, value in pairs(layout) do layout_of_all[name] = value end
-layout_of_all.keep = 0
-
 -- The key of this kind with this name.
 local function key_named(kind, ...)
   return beside_registry(REGISTRY, kind) .. ':' .. table.concat({...}, ':')
@@ -126,7 +122,7 @@ local function id_behind(text, key)
 end
 
 local function open(kind, zset, names)
-  local own_layout = args.standings[kind] and layout_of_all or layout
+  local own_layout = args.standings[kind] and layout_of_all(layout) or layout
   local standing = open_standing(open_standings(own_layout, names), keys_of_zset(zset, layout))
   standing.kind = kind
   return standing

@@ -1,6 +1,7 @@
 -- hidden.lua: reads which members are hidden in a shard (lib/hides.lua).
 -- Uses: lib/keys.lua
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides follow
 -- ARGV[1]  MessagePack of a map:
 --   version   as in apply.lua
@@ -13,7 +14,6 @@
 -- Example: ann alone is hidden:
 --   KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', after='', count=100}  reply {'OK', 1, {'ann', …}}
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR hidden.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 local args = cmsgpack.unpack(ARGV[1])
 

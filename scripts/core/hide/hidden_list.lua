@@ -6,6 +6,7 @@
 -- nobody. During the first part the list has the number -1, and its state the field `after`: the last member of the set that
 -- was looked at. The caller repeats the call until the reply is DONE. Several callers may do so at once.
 --
+-- Takes: 3 keys or more, 1 argument
 -- KEYS[1]  board, or head of the shard; KEYS[2] registry; KEYS[3…] the standing (`layout.width` keys)
 -- ARGV[1]  MessagePack of a map: version, layout (as in apply.lua); lines: how many members or lines one call looks at
 --
@@ -16,7 +17,6 @@
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:s:day:2026-11-21  ARGV {version='1-1', layout={…}, lines=500}
 --   reply {'DONE', '1', 0}
 
-if #KEYS < 3 or #ARGV ~= 1 then return redis.error_reply('ERR hidden_list.lua: 3 keys or more, 1 argument') end
 local BOARD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])

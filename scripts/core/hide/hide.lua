@@ -4,6 +4,7 @@
 -- A member need not have a score. An existing hide stays; another reason or end replaces the one that it has, but its id,
 -- since when it holds and who has hidden the member do not change.
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the keys of the hides follow
 -- ARGV[1]  MessagePack of a map:
 --   version    as in apply.lua
@@ -22,7 +23,6 @@
 --         hidden_max=100000}
 --   reply {'HIDDEN', …, ''}
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR hide.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])

@@ -5,6 +5,7 @@
 -- the journal.
 -- Uses: lib/slot.lua, lib/erasures.lua, lib/follow.lua, lib/return.lua
 --
+-- Takes: 2 keys, 3 arguments
 -- KEYS[1]  head of the shard; KEYS[2] registry, from which the keys of the erasures and the hides follow
 -- ARGV[1]  version, as in apply.lua
 -- ARGV[2]  now, in ms since the epoch
@@ -14,7 +15,6 @@
 --
 -- Example: KEYS st:{b:16:0} st:{b:16:0}:1:keys  ARGV '1-1' '1795305600000' 'ann'  reply {'OK'}
 
-if #KEYS ~= 2 or #ARGV ~= 3 then return redis.error_reply('ERR hide_again.lua: 2 keys, 3 arguments') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 local version, now, member = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 require_slot(HEAD)

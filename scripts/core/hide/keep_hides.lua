@@ -4,6 +4,7 @@
 -- The ids of these members are no longer known, so neither is the shard of the board that they will be in: the hides are
 -- stored in each shard. A hide that is stored there already stays.
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the key of the erasures follows
 -- ARGV[1]  MessagePack of a map:
 --   version   as in apply.lua
@@ -15,7 +16,6 @@
 -- Example: KEYS  st:{b}  st:{b}:1:keys
 --   ARGV  {version='1-1', hides={{'2c26b46b…', {reason='cheating', by='mod', since=1795305600123}}}, key='x'}  reply {'OK'}
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR keep_hides.lua: 2 keys, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])

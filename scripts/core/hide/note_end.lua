@@ -1,5 +1,6 @@
 -- note_end.lua: notes when hides of a board end, so that a job ends them then.
 --
+-- Takes: 1 key, 2 arguments
 -- KEYS[1] the ends of hides: sorted set, `end board` by ms
 -- ARGV[1] board id
 -- ARGV[2] when they end, ms
@@ -7,7 +8,6 @@
 -- Reply: {'OK'}
 -- Example: KEYS st:{boards}:hides-end  ARGV 'b' '1795305600000'  reply {'OK'}
 
-if #KEYS ~= 1 or #ARGV ~= 2 then return redis.error_reply('ERR note_end.lua: 1 key, 2 arguments') end
 local ENDS, id, ends_at = KEYS[1], ARGV[1], ARGV[2]
 
 redis.call('ZADD', ENDS, ends_at, ends_at .. ' ' .. id)

@@ -2,6 +2,7 @@
 -- Hidden lists that have not followed a removed line are built from scratch.
 -- Uses: lib/slot.lua, lib/keys.lua
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2] registry, from which the key of the journal follows
 -- ARGV[1]  MessagePack of a map:
 --   version   as in apply.lua
@@ -14,7 +15,6 @@
 -- Example: bob was hidden and brought back:
 --   KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', after=0, up_to=2, count=300}  reply {'OK', ''}
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR prune_journal.lua: 2 keys, 1 argument') end
 local HEAD, JOURNAL = KEYS[1], beside_registry(KEYS[2], KIND_HIDE_JOURNAL)
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])

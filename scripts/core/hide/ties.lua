@@ -1,6 +1,7 @@
 -- ties.lua: finds the ids between which a member of another shard would be among a shard's entries with its score and time.
 -- Uses: lib/standing.lua, lib/visible.lua, lib/nameless.lua
 --
+-- Takes: 2 keys or more, 1 argument
 -- KEYS[1]  head of the shard, or board; KEYS[2…] sorted sets of standings
 -- ARGV[1]  MessagePack of a map:
 --   version    as in apply.lua
@@ -14,7 +15,6 @@
 --   KEYS st:{b:2:0:1} st:{b:2:0:1}:1:s:day:2026-11-21
 --   ARGV {version='1-1', prefixed=false, member='bob', entries={{-5}}}  reply {'OK', 'al', 'cid'}
 
-if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR ties.lua: 2 keys or more, 1 argument') end
 local args = cmsgpack.unpack(ARGV[1])
 load_visible()
 

@@ -5,6 +5,7 @@
 -- the cursor misses has just been written, and so is listed. The caller repeats the call until the reply is DONE. Several
 -- callers may do so at once.
 --
+-- Takes: 3 keys or more, 1 argument
 -- KEYS[1]  board, or head of the shard; KEYS[2] registry; KEYS[3…] the standing (`layout.width` keys)
 -- ARGV[1]  MessagePack of a map: version, layout (as in apply.lua); count: about how many members one call looks at
 --
@@ -14,7 +15,6 @@
 --   KEYS  st:{b} st:{b}:1:keys st:{b}:1:s:day:2026-11-21 st:{b}:1:s:day:2026-11-21:members
 --   ARGV  {version='1-1', layout={…}, count=300}  reply {'DONE'}
 
-if #KEYS < 3 or #ARGV ~= 1 then return redis.error_reply('ERR widen_list.lua: 3 keys or more, 1 argument') end
 local BOARD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])

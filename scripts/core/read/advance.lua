@@ -13,6 +13,7 @@
 -- are listed. In a closed period, I is what the initial scores were when it was closed, and the walk also visits the
 -- members whose initial scores have changed since (lib/past_initial.lua).
 --
+-- Takes: 5 keys or more, 1 argument
 -- KEYS[1]  board, KEYS[2] registry, KEYS[3] state of the series (lib/derived.lua)
 -- KEYS[4…] the standing's keys (`layout.width`), and then the standings of the periods
 --          R(i), R(i-1), … R(i-N), newest first, or R(i) and I; `layout.width` keys each
@@ -43,7 +44,6 @@
 
 local MEMBERS_MIN = 16
 
-if #KEYS < 5 or #ARGV ~= 1 then return redis.error_reply('ERR advance.lua: 5 keys or more, 1 argument') end
 local BOARD, REGISTRY, STATE, TARGET = KEYS[1], KEYS[2], KEYS[3], 4
 require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])

@@ -1,5 +1,6 @@
 -- export_voters.lua: reads the voters of one shard of a board in some periods, united into one HyperLogLog.
 --
+-- Takes: 2 keys or more, no argument
 -- KEYS[1]  head of the shard
 -- KEYS[2]  a scratch key, which exists only during the call
 -- KEYS[3…] voters (HyperLogLog) of the periods
@@ -10,7 +11,6 @@
 --   KEYS  st:{b:16:3}  st:{b:16:3}:1:scratch  st:{b:16:3}:1:voters:day:2026-11-20  st:{b:16:3}:1:voters:day:2026-11-21
 --   reply 'HYLL…'
 
-if #KEYS < 2 or #ARGV ~= 0 then return redis.error_reply('ERR export_voters.lua: 2 keys or more, no argument') end
 local SCRATCH = KEYS[2]
 
 if #KEYS == 3 then return redis.call('GET', KEYS[3]) or '' end

@@ -2,6 +2,7 @@
 --
 -- The script may write, because Redis stores the count with the key.
 --
+-- Takes: 1 key or more, 1 argument
 -- KEYS[1]  board
 -- KEYS[2…] voters (HyperLogLog), group by group
 -- ARGV[1]  MessagePack of a list: how many keys each group has
@@ -11,8 +12,6 @@
 --   KEYS  st:{b}  st:{b}:1:voters:day:2026-11-20  st:{b}:1:voters:day:2026-11-21
 --   ARGV  {2}
 --   reply {3}
-
-if #KEYS < 1 or #ARGV ~= 1 then return redis.error_reply('ERR voters.lua: 1 key or more, 1 argument') end
 
 local reply, first = {}, 2
 for group, size in ipairs(cmsgpack.unpack(ARGV[1])) do

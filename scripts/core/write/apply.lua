@@ -22,6 +22,7 @@
 --   An event that takes from the log of a quota, or reports ranks, writes before the script checks the next events. This
 --   shows only if the call is aborted.
 --
+-- Takes: 2 keys or more, 3 arguments
 -- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, `changed`, and of its queue
 --                     `queue:open`, `final_until` and `queue:number` (src/redis/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that hold the board's data
@@ -125,7 +126,6 @@
 --         {}
 --   reply {'OK', record, '1 4f0c2a9be41d'}
 
-if #KEYS < 2 or #ARGV ~= 3 then return redis.error_reply('ERR apply.lua: 2 keys or more, 3 arguments') end
 local BOARD, REGISTRY, keys = KEYS[1], KEYS[2], KEYS
 require_slot(BOARD)
 local version, now, confirm, remember_ms, ranking, update, score_max, layout, routes = cmsgpack.unpack(ARGV[1])

@@ -2,13 +2,13 @@
 -- or is another one, nothing is done.
 -- Uses: lib/slot.lua
 --
+-- Takes: 2 keys, 2 arguments
 -- KEYS[1] tiers, KEYS[2] taking: as in take_seat.lua
 -- ARGV[1] the member; ARGV[2] the number of the cohort
 --
 -- Reply: {'OK'}
 -- Example: KEYS st:{b:16:5}:1:tiers:week:2026-11-16/1 st:{b:16:5}:1:taking:week:2026-11-16/1  ARGV 'ann' '17'  reply {'OK'}
 
-if #KEYS ~= 2 or #ARGV ~= 2 then return redis.error_reply('ERR give_back.lua: 2 keys, 2 arguments') end
 local TIERS, TAKING, member, number = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 require_slot(TIERS)
 

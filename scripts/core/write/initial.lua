@@ -5,6 +5,7 @@
 -- still count the initial scores as of when they were closed (lib/past_initial.lua). If a score would pass the bound in a
 -- standing that follows, the script changes nothing.
 --
+-- Takes: 4 keys or more, 1 argument
 -- KEYS[1]  board, KEYS[2] registry
 -- KEYS[3…] the standing of the initial scores (`layout.width` keys), and then the states of the series that count them
 --          (lib/derived.lua)
@@ -27,7 +28,6 @@
 --   ARGV  {version='1-1', …, names={'ann'}, scores={-120}, time=0}
 --   reply {'OK', 1, pack({false})}
 
-if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR initial.lua: 4 keys or more, 1 argument') end
 local BOARD, REGISTRY, SCORES = KEYS[1], KEYS[2], 3
 require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
@@ -49,10 +49,7 @@ local members = {}
 for m = 1, #names do members[m] = m end
 
 -- The standing of the initial scores itself lists all members.
-local own_layout = {}
-for name, value in pairs(layout) do own_layout[name] = value end
-own_layout.keep, own_layout.shown = 0, 0
-local own = standing_at(open_standings(own_layout, names), SCORES)
+local own = standing_at(open_standings(layout_of_all(layout), names), SCORES)
 own.kind = KIND_INITIAL_SCORES
 load(own, members)
 local before = {}

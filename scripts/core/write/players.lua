@@ -1,6 +1,7 @@
 -- players.lua: reads what the home shard of some members of a league stores of them: as players, or what they have played.
 -- Uses: lib/erasures.lua
 --
+-- Takes: 3 keys, 2 arguments or more
 -- KEYS[1] head of the shard; KEYS[2] registry, from which the key of the erasures follows; KEYS[3] players, or played:
 --         hash, member -> text
 -- ARGV[1] version, as in apply.lua
@@ -10,7 +11,6 @@
 --   if it was erased and has had no data since, else 0}
 -- Example: KEYS st:{b:16:3} st:{b:16:3}:1:keys st:{b:16:3}:1:players  ARGV '1-1' 'ann'  reply {'OK', '{"tier":1,…}', 0}
 
-if #KEYS ~= 3 or #ARGV < 2 then return redis.error_reply('ERR players.lua: 3 keys, 2 arguments or more') end
 local HEAD, REGISTRY, TEXTS, version = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 local call = redis.call
 

@@ -1,6 +1,7 @@
 -- quotas.lua: reads how much has been taken of some pools of a board's quotas.
 -- Uses: lib/standing.lua, lib/quota.lua
 --
+-- Takes: 1 key or more, 1 argument
 -- KEYS[1]  board
 -- KEYS[2…] pools, named by their index in ARGV[1] (lib/quota.lua)
 --
@@ -10,7 +11,6 @@
 --        from each pool…}}; all numbers are text
 -- Example: one quota of a period, of which three are taken: {'OK', {'0', '3'}}
 
-if #KEYS < 1 or #ARGV ~= 1 then return redis.error_reply('ERR quotas.lua: 1 key or more, 1 argument') end
 local args = cmsgpack.unpack(ARGV[1])
 local rules, instant = args.rules, args.instant
 

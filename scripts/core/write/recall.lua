@@ -1,6 +1,7 @@
 -- recall.lua: reads what a former shard, which its board has moved away from, remembers of events. That no longer changes.
 -- Uses: lib/generation.lua
 --
+-- Takes: 2 keys or more, 1 argument
 -- KEYS[1]   head of the shard
 -- KEYS[2…]  event ids
 -- ARGV[1]  MessagePack of a map:
@@ -12,7 +13,6 @@
 --   {DUPLICATE, record} | {REUSED}}
 -- Example: KEYS st:{b} st:{b}:1:e:x1  ARGV {generation='1', fingerprints={77}, confirm=false}  reply {'OK', ''}
 
-if #KEYS < 2 or #ARGV ~= 1 then return redis.error_reply('ERR recall.lua: 2 keys or more, 1 argument') end
 local args = cmsgpack.unpack(ARGV[1])
 if not is_of_generation(redis.call('HGET', KEYS[1], 'version'), args.generation) then return {'STALE'} end
 

@@ -7,6 +7,7 @@
 -- an event only for what others have taken. If it depends on open reservations whether a quota is used up, the event has to
 -- wait.
 --
+-- Takes: 4 keys or more, 1 argument
 -- KEYS[1]  board      head of the shard's counts (src/redis/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys of quotas that don't expire
 -- KEYS[3]  reserved   hash: token -> note, MessagePack of a map: at (ms since the epoch, by the server's clock), tag,
@@ -32,7 +33,6 @@
 -- Example: two events of a voter whose quota has one vote left: {'OK', {1}, {3, 1}}, and later for the second one
 --   {'OK', {2, 1, '0'}}
 
-if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR reserve.lua: 4 keys or more, 1 argument') end
 local BOARD, REGISTRY, NOTES, RESERVING = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local args = cmsgpack.unpack(ARGV[1])
 local now = args.now
@@ -92,9 +92,8 @@ local function note(e, pools)
     reserving[pool] = (reserving[pool] or 0) + 1
     changed[pool] = true
   end
-  notes[#notes + 1] = args.tokens[e]
-  notes[#notes + 1] = cmsgpack.pack(
-    {at = at, tag = args.tags[e], record = args.records[e], void = args.voids[e], taken = taken})
+  local kept = {at = at, tag = args.tags[e], record = args.records[e], void = args.voids[e], taken = taken}
+  notes[#notes + 1], notes[#notes + 2] = args.tokens[e], cmsgpack.pack(kept)
 end
 
 local function reserve(e)
@@ -117,10 +116,7 @@ for e = 1, #args.tokens do reply[e + 1] = reserve(e) end
 counts.flush(REGISTRY, now)
 if #notes > 0 then
   local open = {}
-  for pool in pairs(changed) do
-    open[#open + 1] = pool
-    open[#open + 1] = number_text(reserving[pool])
-  end
+  for pool in pairs(changed) do open[#open + 1], open[#open + 2] = pool, number_text(reserving[pool]) end
   call('HSET', RESERVING, unpack(open))
   call('HSET', NOTES, unpack(notes))
   call('SADD', REGISTRY, NOTES, RESERVING)

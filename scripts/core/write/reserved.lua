@@ -1,6 +1,7 @@
 -- reserved.lua: reads some of the open reservations (reserve.lua).
 -- Uses: lib/cursor.lua
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1]  board      head of the shard's counts
 -- KEYS[2]  reserved   hash: token -> note
 --
@@ -12,7 +13,6 @@
 
 local call = redis.call
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR reserved.lua: 2 keys, 1 argument') end
 local BOARD, NOTES = KEYS[1], KEYS[2]
 local args = cmsgpack.unpack(ARGV[1])
 

@@ -5,6 +5,7 @@
 -- Before the call the member's home shard knows the seat, and take_seat.lua has suggested it to no other member. So it is
 -- free, unless it was that of an erased member that is not removed here yet.
 --
+-- Takes: 4 keys or more, 1 argument
 -- KEYS[1] head of the shard; KEYS[2] registry
 -- KEYS[3…] of each cohort: its seats: hash, member -> when it joined (microseconds since the epoch) and its opening score,
 --          as stored in a standing, separated by a space; and then its standing (`layout.width` keys)
@@ -34,7 +35,6 @@
 --   joined={1795305600000000}, listed={4004294400000000}}
 --   reply {'OK', {'OK', '1795305600000000', 1}}
 
-if #KEYS < 4 or #ARGV ~= 1 then return redis.error_reply('ERR seat.lua: 4 keys or more, 1 argument') end
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])

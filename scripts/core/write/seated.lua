@@ -3,6 +3,7 @@
 -- once.
 -- Uses: lib/periods.lua
 --
+-- Takes: 2 keys, 5 arguments
 -- KEYS[1] board, or head of the shard; KEYS[2] the index, or the final periods: a sorted set whose scores are all zero
 -- ARGV[1] version, as in apply.lua
 -- ARGV[2] the key of the first period that is wanted, or the place that the last reply returned; ARGV[3] the key of the
@@ -14,7 +15,6 @@
 -- Example: KEYS st:{b:16:3} st:{b:16:3}:1:periods:week  ARGV '1-1' '2026-11-02' '2026-11-23' '1' '100'
 --   reply {'OK', '', '2026-11-02', '2026-11-16'}
 
-if #KEYS ~= 2 or #ARGV ~= 5 then return redis.error_reply('ERR seated.lua: 2 keys, 5 arguments') end
 local HEAD, LIST, version, from, to, is_index = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local call = redis.call
 load_periods()

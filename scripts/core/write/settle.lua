@@ -4,6 +4,7 @@
 -- The script needs only the notes. It does not depend on the definition, which may have changed. A token without a note is
 -- already settled.
 --
+-- Takes: 2 keys, 1 argument
 -- KEYS[1]  reserved   hash: token -> note
 -- KEYS[2]  reserving  hash: pool -> how many of its reservations are open
 -- (the pools are named in the notes, and are in the same slot)
@@ -15,7 +16,6 @@
 
 local call = redis.call
 
-if #KEYS ~= 2 or #ARGV ~= 1 then return redis.error_reply('ERR settle.lua: 2 keys, 1 argument') end
 local NOTES, RESERVING = KEYS[1], KEYS[2]
 local args = cmsgpack.unpack(ARGV[1])
 require_slot(NOTES)

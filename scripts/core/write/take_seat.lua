@@ -4,6 +4,7 @@
 --
 -- A suggestion is remembered: later calls for the same member return the same, unless it was given back (give_back.lua).
 --
+-- Takes: 4 keys, 1 argument
 -- KEYS[1] head of the shard of the tier; KEYS[2] registry
 -- KEYS[3] tiers: hash: `taken`: how many seats were given out, one cohort after the other; `free`: the numbers of the
 --         cohorts in which seats were given back, separated by spaces
@@ -22,7 +23,6 @@
 -- Example: KEYS st:{b:16:5} st:{b:16:5}:1:keys st:{b:16:5}:1:tiers:week:2026-11-16/1 st:{b:16:5}:1:taking:week:2026-11-16/1
 --   ARGV {version='1-1', now=…, size=100, is_late=false, ends=…, expires=0, names={'ann'}}  reply {'OK', 17}
 
-if #KEYS ~= 4 or #ARGV ~= 1 then return redis.error_reply('ERR take_seat.lua: 4 keys, 1 argument') end
 local HEAD, REGISTRY, TIERS, TAKING = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])

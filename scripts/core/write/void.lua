@@ -2,6 +2,7 @@
 -- never is: it voids the token of the reservation, and apply.lua refuses an event with a void token.
 -- Uses: lib/generation.lua
 --
+-- Takes: 3 keys, 3 arguments
 -- KEYS[1]  board    head of the shard of the event's member
 -- KEYS[2]  record   string: what is remembered of an event with this id, if one was taken; it ends with the token of the
 --                   taken one
@@ -14,7 +15,6 @@
 -- Reply: {'STALE'} the board was deleted | {'APPLIED'} | {'VOID'}
 -- Example: KEYS st:{b:4:1} st:{b:4:1}:1:e:x1 st:{b:4:1}:1:v:…  ARGV '1' 'fYQ3xK0aZ-1' '600000'  reply {'VOID'}
 
-if #KEYS ~= 3 or #ARGV ~= 3 then return redis.error_reply('ERR void.lua: 3 keys, 3 arguments') end
 local BOARD, RECORD, MARK, generation, token, ms = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
 
 local version = redis.call('HGET', BOARD, 'version')

@@ -3,6 +3,7 @@
 -- others.
 -- Uses: lib/slot.lua, lib/erasures.lua
 --
+-- Takes: 4 keys, 1 argument
 -- KEYS[1] head of the shard; KEYS[2] registry
 -- KEYS[3] players: hash, member -> JSON; KEYS[4] played: hash, member -> its latest lines, newest first (JSON, one a line)
 -- ARGV[1] MessagePack of a map:
@@ -23,7 +24,6 @@
 --   ARGV {version='1-1', lines=500, names={'ann'}, seen={''}, new={'{"tier":0,…}'}, played={''}, taken={4001000000000000}}
 --   reply {'OK', {'OK'}}
 
-if #KEYS ~= 4 or #ARGV ~= 1 then return redis.error_reply('ERR write_players.lua: 4 keys, 1 argument') end
 local HEAD, REGISTRY, PLAYERS, PLAYED = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])

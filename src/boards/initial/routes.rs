@@ -13,7 +13,7 @@ use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::score::{Score, ShownScore};
 use crate::http::audited::Audit;
 use crate::http::extract::{
-    Answer, Json, JsonResponse, PartParams, Query, Shared, State, require_count,
+    Json, JsonResponse, JsonResult, PartParams, Query, Shared, State, require_count,
 };
 
 /// Initial scores.
@@ -77,7 +77,7 @@ pub async fn patch(
     board: BoardId,
     audit: Audit,
     Json(InitialBody { scores }, _): Json<InitialBody>,
-) -> Answer<InitialCount> {
+) -> JsonResult<InitialCount> {
     require_count("a request", "scores", scores.len(), INITIAL_MAX)?;
     let text = |score: Box<RawValue>| score.get().to_owned();
     let scores = scores
@@ -108,7 +108,7 @@ pub async fn get(
     State(app): Shared,
     board: BoardId,
     Query(params): Query<PartParams>,
-) -> Answer<InitialList> {
+) -> JsonResult<InitialList> {
     let (after, limit) = params.part(str::parse::<String>)?;
     let found = work::scores(&app.engine, &board, after.as_deref(), limit).await?;
     let decimals = found.live.board.definition.decimals;

@@ -11,6 +11,7 @@ use crate::domain::period::{Season, Unit};
 use crate::domain::quota::Quota;
 use crate::domain::reward::Rule;
 use crate::domain::score::{Bound, Decimals, Ratio, Score};
+use crate::domain::texts::words;
 use crate::domain::ties::Ties;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::timezone::Zone;
@@ -43,17 +44,18 @@ pub enum Order {
     Asc,
 }
 
-/// How equal scores are ranked.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Ranking {
-    /// 1, 2, 3, 4: every entry has its own.
-    #[default]
-    Ordinal,
-    /// 1, 2, 2, 4: equal scores share one, and the next is left out.
-    Competition,
-    /// 1, 2, 2, 3: equal scores share one, and none is left out.
-    Dense,
+words! {
+    /// How equal scores are ranked.
+    #[derive(Default, ToSchema)]
+    pub enum Ranking {
+        /// 1, 2, 3, 4: every entry has its own.
+        #[default]
+        Ordinal = "ordinal",
+        /// 1, 2, 2, 4: equal scores share one, and the next is left out.
+        Competition = "competition",
+        /// 1, 2, 2, 3: equal scores share one, and none is left out.
+        Dense = "dense",
+    }
 }
 
 impl Ranking {

@@ -315,11 +315,8 @@ fn is_nothing(score: &Score) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::super::{FormerLeague, League};
     use super::*;
-    use crate::domain::ids::BoardId;
 
     /// Tiers of these names, from the first to the last.
     fn league(names: &[&str], idle: &str) -> League {
@@ -335,10 +332,9 @@ mod tests {
     fn board(league: League) -> Board {
         let json = r#"{"windows": ["day"], "score_min": 0, "finalize": "0s", "shards": 16,
             "league": {"tiers": [{"name": "a", "promote": 0, "demote": 0}]}}"#;
-        let mut definition: crate::domain::board::Definition = serde_json::from_str(json).unwrap();
-        definition.league = Some(league);
-        let id = BoardId::parse("l").unwrap();
-        Board::new(id, definition, 1, 1, BTreeMap::new())
+        let mut board = Board::defined(json);
+        board.definition.league = Some(league);
+        board
     }
 
     /// A day of November 2026.

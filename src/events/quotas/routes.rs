@@ -13,7 +13,7 @@ use crate::domain::ids::{BoardId, IdError, Label};
 use crate::domain::quota::{Network, QuotaUse};
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
-use crate::http::extract::{Answer, JsonResponse, Query, Shared, State, invalid, member_id};
+use crate::http::extract::{JsonResponse, JsonResult, Query, Shared, State, invalid, member_id};
 use crate::http::problem::Problem;
 
 /// What an event would say of where it comes from.
@@ -116,7 +116,7 @@ pub async fn get(
     board: BoardId,
     Query(params): Query<QuotasParams>,
     caller: Caller,
-) -> Answer<QuotaStates> {
+) -> JsonResult<QuotaStates> {
     let label = |name, text: &Option<String>| parsed(name, text.as_deref(), Label::parse);
     let mut origin = Origin {
         voter: label("voter", &params.voter)?,

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::model::{Failed, Failure, Task, TaskKind, TaskStatus};
 use crate::domain::time::Timestamp;
 use crate::http::App;
-use crate::http::extract::{Answer, JsonResponse, Path, Query, Shared, State, part_params};
+use crate::http::extract::{JsonResponse, JsonResult, Path, Query, Shared, State, part_params};
 use crate::http::problem::{INTERNAL, Problem, ProblemBody, TOO_MANY_HIDDEN};
 use crate::moderation;
 
@@ -116,7 +116,7 @@ pub(crate) async fn begun(app: &App, number: u64) -> Result<Response, Problem> {
         (status = 404, description = "`job-not-found`"),
     )
 )]
-pub async fn get(State(app): Shared, Path(id): Path<String>) -> Answer<TaskBody> {
+pub async fn get(State(app): Shared, Path(id): Path<String>) -> JsonResult<TaskBody> {
     let unknown = || Problem::job_not_found(&id);
     let number: u64 = id.parse().map_err(|_| unknown())?;
     // A number has one spelling.
@@ -136,7 +136,7 @@ pub async fn get(State(app): Shared, Path(id): Path<String>) -> Answer<TaskBody>
     params(JobListParams),
     responses((status = 200, description = "The jobs", body = JobList))
 )]
-pub async fn list(State(app): Shared, Query(params): Query<JobListParams>) -> Answer<JobList> {
+pub async fn list(State(app): Shared, Query(params): Query<JobListParams>) -> JsonResult<JobList> {
     let number = |text: &str| text.parse::<u64>().map_err(|_| "is not a job id");
     let (after, limit) = params.part(number)?;
     let status = params.status.unwrap_or(TaskStatus::Running);

@@ -8,7 +8,7 @@ use crate::domain::ids::MemberId;
 use crate::domain::time::Timestamp;
 use crate::moderation::orders;
 use crate::moderation::orders::store::{ORDER_KEYS, parse};
-use crate::redis::decode::{Code, Flat, Found};
+use crate::redis::decode::{Coded, Flat};
 use crate::redis::dispatch::Store;
 use crate::redis::stored::read_json;
 use crate::redis::{StoreError, keys, script};
@@ -62,7 +62,7 @@ pub async fn begin(
         Some(member) => orders::store::stored_name(store, member).await?,
         None => String::new(),
     };
-    let Found::Some((number, before)) = store
+    let Some((number, before)) = store
         .call(&script::BEGIN_TASK, keys::TASKS)
         .keys([keys::TASKS, keys::OPEN_TASKS, keys::TASK_NUMBER])
         .keys(ORDER_KEYS)
@@ -72,8 +72,9 @@ pub async fn begin(
         .arg(hide.and_then(|hide| hide.until))
         .arg(ORDERS_MAX)
         .arg(&name)
-        .write::<Found<(u64, Option<String>)>>()
+        .write::<Coded<(u64, Option<String>)>>()
         .await?
+        .after("OK", "FULL")?
     else {
         return Ok(None);
     };
@@ -135,7 +136,7 @@ pub async fn note(
         .json(task)
         .arg(task.finished_at)
         .arg(now.saturating_sub(KEPT))
-        .write::<Code>()
+        .write::<Coded>()
         .await?
         .is("OK", "CHANGED")
 }

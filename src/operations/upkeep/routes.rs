@@ -10,7 +10,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::instance::{Instance, Part};
 use crate::domain::time::Timestamp;
 use crate::http::audited::Audit;
-use crate::http::extract::{Answer, Json, JsonResponse, PartParams, Query, Shared, State};
+use crate::http::extract::{Json, JsonResponse, JsonResult, PartParams, Query, Shared, State};
 use crate::http::problem::Problem;
 use crate::moves;
 use crate::moves::work::Spread;
@@ -78,7 +78,7 @@ impl QueueBody {
     get, path = "/v1/boards/{board}/queue", operation_id = "get_queue",
     responses((status = 200, description = "What waits", body = QueueBody))
 )]
-pub async fn queue(State(app): Shared, board: BoardId) -> Answer<QueueBody> {
+pub async fn queue(State(app): Shared, board: BoardId) -> JsonResult<QueueBody> {
     let waiting = work::queue(&app.engine, &board).await?;
     Ok(JsonResponse(QueueBody::new(&board, &waiting)))
 }
@@ -91,7 +91,7 @@ pub async fn queue(State(app): Shared, board: BoardId) -> Answer<QueueBody> {
     params(PartParams),
     responses((status = 200, description = "The boards, ordered by id", body = QueueList))
 )]
-pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Answer<QueueList> {
+pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> JsonResult<QueueList> {
     let (after, limit) = params.part(BoardId::parse)?;
     let listed = work::queues(&app.engine, after.as_ref(), limit).await?;
     let (queues, next) = listed.shown(|(board, waiting)| QueueBody::new(&board, &waiting));
@@ -109,7 +109,7 @@ pub async fn queues(State(app): Shared, Query(params): Query<PartParams>) -> Ans
         (status = 503, description = "`log-unavailable`, with `Retry-After`"),
     )
 )]
-pub async fn log(State(app): Shared) -> Answer<LogBody> {
+pub async fn log(State(app): Shared) -> JsonResult<LogBody> {
     let backlog = work::backlog(&app.engine).await?;
     let partitions = backlog
         .into_iter()
@@ -147,7 +147,7 @@ pub struct MemoryBody {
     get, path = "/v1/boards/{board}/memory", operation_id = "get_board_memory",
     responses((status = 200, description = "The estimate", body = MemoryBody))
 )]
-pub async fn memory(State(app): Shared, board: BoardId) -> Answer<MemoryBody> {
+pub async fn memory(State(app): Shared, board: BoardId) -> JsonResult<MemoryBody> {
     let footprint = work::footprint(&app.engine, &board).await?;
     Ok(JsonResponse(MemoryBody {
         board: board.to_string(),
@@ -200,7 +200,7 @@ pub async fn spread(
     get, path = "/v1/boards/{board}/shards", operation_id = "get_shards",
     responses((status = 200, description = "The shards of the board", body = Spread))
 )]
-pub async fn shards(State(app): Shared, board: BoardId) -> Answer<Spread> {
+pub async fn shards(State(app): Shared, board: BoardId) -> JsonResult<Spread> {
     Ok(JsonResponse(
         moves::work::progress(&app.engine, &board).await?,
     ))
@@ -260,7 +260,7 @@ impl InstanceBody {
     get, path = "/v1/instances", operation_id = "list_instances",
     responses((status = 200, description = "The instances", body = InstanceList))
 )]
-pub async fn instances(State(app): Shared) -> Answer<InstanceList> {
+pub async fn instances(State(app): Shared) -> JsonResult<InstanceList> {
     let instances = work::instances(&app.engine)
         .await?
         .into_iter()

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -22,7 +21,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
 use crate::domain::profile::ShownProfile;
 use crate::http::App;
-use crate::http::extract::{Path, Query, board_id, choice, invalid};
+use crate::http::extract::{Path, Query, Shared, State, board_id, choice, invalid};
 use crate::http::problem::Problem;
 use crate::http::supply::Taken;
 use crate::periods::results;
@@ -108,7 +107,7 @@ struct Outgoing {
     )
 )]
 pub async fn get(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Path(PeriodPath { board, window, key }): Path<PeriodPath>,
     Query(params): Query<ExportParams>,
     caller: Caller,

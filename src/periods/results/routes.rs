@@ -1,8 +1,5 @@
 //! The periods of a window, and the results of those that are final.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
@@ -18,7 +15,7 @@ use crate::domain::state::PeriodState;
 use crate::domain::time::{Timestamp, seconds};
 use crate::http::App;
 use crate::http::caching::{Caching, IfNoneMatch};
-use crate::http::extract::{Path, Query, board_id, choice, list_limit};
+use crate::http::extract::{Path, Query, Shared, State, board_id, choice, list_limit};
 use crate::http::problem::Problem;
 use crate::http::rendered::Rendered;
 use crate::http::supply::{Taken, Takers};
@@ -278,7 +275,7 @@ pub(crate) fn answer<T: Serialize>(
     )
 )]
 pub async fn list(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Path(StandingPath { board, window }): Path<StandingPath>,
     Query(params): Query<PeriodsParams>,
     by: Takers,
@@ -311,7 +308,7 @@ pub async fn list(
     )
 )]
 pub async fn get(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Path(PeriodPath { board, window, key }): Path<PeriodPath>,
     Query(CohortParams { cohort }): Query<CohortParams>,
     by: Takers,

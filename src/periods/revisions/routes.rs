@@ -1,9 +1,5 @@
 //! Revisions of the results of final periods.
 
-use std::sync::Arc;
-
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -12,9 +8,9 @@ pub use super::store::Moderation as RevisionAction;
 use crate::domain::ids::shown_member;
 use crate::domain::reward::RuleId;
 use crate::domain::time::Timestamp;
-use crate::http::App;
-use crate::http::extract::{Path, Query, board_id, bounded, choice, list_limit};
-use crate::http::problem::Problem;
+use crate::http::extract::{
+    JsonResponse, JsonResult, Path, Query, Shared, State, board_id, bounded, choice, list_limit,
+};
 use crate::periods::results::routes::PeriodPath;
 use crate::periods::rewards::store::RewardChange;
 
@@ -137,10 +133,10 @@ impl From<FoundRevision> for RevisionBody {
     )
 )]
 pub async fn list(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Path(PeriodPath { board, window, key }): Path<PeriodPath>,
     Query(params): Query<RevisionsParams>,
-) -> Result<JsonResponse<RevisionsBody>, Problem> {
+) -> JsonResult<RevisionsBody> {
     let id = board_id(&board)?;
     let after = bounded("after", params.after, 1, 1, u64::MAX)?;
     let limit = list_limit(params.limit, 20, 100)?;

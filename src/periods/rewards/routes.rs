@@ -1,9 +1,5 @@
 //! Rewards of final periods: listing and claiming them.
 
-use std::sync::Arc;
-
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -15,8 +11,10 @@ use crate::domain::ids::{Label, shown_member};
 use crate::domain::reward::{Reward, RuleId};
 use crate::domain::score::{Decimals, ShownScore};
 use crate::domain::time::Timestamp;
-use crate::http::App;
-use crate::http::extract::{Json, Path, Query, board_id, choice, invalid, member_id, part_params};
+use crate::http::extract::{
+    Json, JsonResponse, JsonResult, Path, Query, Shared, State, board_id, choice, invalid,
+    member_id, part_params,
+};
 use crate::http::problem::Problem;
 use crate::periods::results::routes::PeriodPath;
 
@@ -151,10 +149,10 @@ impl RewardBody {
     )
 )]
 pub async fn list(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Path(PeriodPath { board, window, key }): Path<PeriodPath>,
     Query(params): Query<RewardsParams>,
-) -> Result<JsonResponse<RewardsBody>, Problem> {
+) -> JsonResult<RewardsBody> {
     let id = board_id(&board)?;
     let (after, limit) = params.part(str::parse::<String>)?;
     let member = params.member.as_deref().map(member_id).transpose()?;
@@ -184,7 +182,7 @@ pub async fn list(
     )
 )]
 pub async fn claim(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Path(path): Path<RewardPath>,
     caller: Caller,
     Json(body, _): Json<ClaimBody>,

@@ -16,7 +16,9 @@ use crate::domain::queued::QueuedEvent;
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
 use crate::http::audited::Audit;
-use crate::http::extract::{Answer, JsonResponse, PartParams, Query, Shared, State, part_of_path};
+use crate::http::extract::{
+    JsonResponse, JsonResult, PartParams, Query, Shared, State, part_of_path,
+};
 use crate::http::problem::{DEAD_LETTER_NOT_FOUND, Problem};
 
 /// A queued event that could not be applied.
@@ -133,7 +135,7 @@ pub async fn list(
     State(app): Shared,
     board: BoardId,
     Query(params): Query<PartParams>,
-) -> Answer<DeadLetterList> {
+) -> JsonResult<DeadLetterList> {
     let (after, limit) = params.part(str::parse::<LetterId>)?;
     let (live, letters) = work::list(&app.engine, &board, after.as_ref(), limit).await?;
     let (dead_letters, next) = letters.shown(|letter| DeadLetterBody::new(&live.board, letter));

@@ -1,9 +1,5 @@
 //! The outcome of events.
 
-use std::sync::Arc;
-
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -11,12 +7,11 @@ use super::work::{self, EventStatus, EventsRequest};
 use crate::access::Caller;
 use crate::domain::board::Board;
 pub use crate::domain::event::Status as EventOutcome;
-use crate::domain::ids::EventId;
+use crate::domain::ids::{BoardId, EventId};
 use crate::domain::score::{Score, ShownScore};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::http::App;
-use crate::http::extract::{BoardPath, Path, Query, board_id, invalid, member_id};
+use crate::http::extract::{JsonResponse, JsonResult, Query, Shared, State, invalid, member_id};
 use crate::http::problem::{Problem, ProblemBody};
 
 /// Which events are looked for.
@@ -176,7 +171,7 @@ impl EventStatusBody {
 /// finds only the events that it sent itself.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/events", operation_id = "get_event_status",
-    params(BoardPath, EventStatusParams),
+    params(EventStatusParams),
     responses(
         (status = 200, description = "The events with this id", body = EventStatuses, example = json!({"events": [
             {"status": "applied", "id": "run-88231", "at": "2026-11-21T12:00:00.000Z", "outcome": "applied",
@@ -185,18 +180,18 @@ impl EventStatusBody {
     )
 )]
 pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(BoardPath { board }): Path<BoardPath>,
+    State(app): Shared,
+    board: BoardId,
     Query(params): Query<EventStatusParams>,
     caller: Caller,
-) -> Result<JsonResponse<EventStatuses>, Problem> {
+) -> JsonResult<EventStatuses> {
     let id = EventId::parse(&params.id).map_err(|error| invalid("id", error))?;
     let id = match caller.player() {
         Some((player, _)) => EventId::of_player(player.sub(), &id),
         None => id,
     };
     let request = EventsRequest {
-        board: board_id(&board)?,
+        board,
         id,
         member: params.member.as_deref().map(member_id).transpose()?,
     };

@@ -38,7 +38,7 @@ use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
 use crate::redis::args::each;
 use crate::redis::call::ScriptCall;
-use crate::redis::decode::{Done, Flat, Found, Raw, Tail, decode};
+use crate::redis::decode::{Coded, Done, Flat, Raw, Tail, decode};
 use crate::redis::dispatch::Store;
 use crate::redis::entry::StreamEntry;
 use crate::redis::kinds::Kind;
@@ -271,10 +271,10 @@ pub async fn clear(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
         .call_shard(&script::CLEAR_QUEUE, shard)
         .keys([Kind::Queue, Kind::QueueState].map(|kind| keys::single(shard, kind)))
         .arg(shard.generation)
-        .write::<Found<String>>();
-    let last_epoch = match cleared.await {
-        Ok(Found::Some(epoch)) => epoch,
-        Ok(Found::None) => return Ok(false),
+        .write::<Coded<String>>();
+    let last_epoch = match cleared.await?.after("OK", "FULL") {
+        Ok(Some(epoch)) => epoch,
+        Ok(None) => return Ok(false),
         Err(StoreError::Stale) => ANY_EPOCH.to_owned(),
         Err(error) => return Err(error),
     };

@@ -4,6 +4,9 @@
 //! these use are added. `-- Loader: load_queue` in a fragment names its *loader*: creating a function costs a script more
 //! than most of its lines, and so does every local variable that it captures. So functions that few calls need are created
 //! by another function, their loader, and stored in one table. For the same reason functions that nothing calls are left out.
+//!
+//! `-- Takes: 2 keys or more, 1 argument` in a script says how many keys and arguments it takes. The text begins with a check
+//! of that.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -30,12 +33,13 @@ pub(crate) fn read(folder: &Path) -> io::Result<BTreeMap<String, String>> {
     Ok(files)
 }
 
-/// The text of a script, without its first line, `#!lua`.
+/// The text of a script with this file name, without its first line, `#!lua`.
 ///
 /// # Panics
 ///
 /// If a fragment is missing, or two functions have one name.
-pub(crate) fn join(own: &str, fragments: &BTreeMap<String, String>) -> String {
+pub(crate) fn join(name: &str, own: &str, fragments: &BTreeMap<String, String>) -> String {
+    let check = after(own, "-- Takes: ").map(|takes| check_of(name, takes));
     let mut names = Vec::new();
     add_uses(own, fragments, &mut names);
     let mut parts: Vec<&str> = names.iter().map(|name| &*fragments[*name]).collect();
@@ -45,7 +49,7 @@ pub(crate) fn join(own: &str, fragments: &BTreeMap<String, String>) -> String {
         .split_last()
         .expect("invariant: a script has its own part");
 
-    let mut joined = String::new();
+    let mut joined = check.unwrap_or_default();
     let mut bodies: BTreeMap<&str, String> = BTreeMap::new();
     let mut made = HashSet::new();
     for fragment in fragments {
@@ -75,6 +79,22 @@ pub(crate) fn join(own: &str, fragments: &BTreeMap<String, String>) -> String {
     replace_words(&joined, |word| {
         made.contains(word).then(|| format!("{LOADED}.{word}"))
     })
+}
+
+/// Refuses a call with other numbers of keys and arguments than a script takes: `2 keys or more, 1 argument`.
+fn check_of(name: &str, takes: &str) -> String {
+    let (keys, args) = takes.split_once(", ").expect("keys, and arguments");
+    let differs = |list: &str, takes: &str| {
+        let is_other = if takes.ends_with(" or more") {
+            "<"
+        } else {
+            "~="
+        };
+        let count = takes.split(' ').next().filter(|count| *count != "no");
+        format!("#{list} {is_other} {}", count.unwrap_or("0"))
+    };
+    let (keys, args) = (differs("KEYS", keys), differs("ARGV", args));
+    format!("if {keys} or {args} then return redis.error_reply('ERR {name}: {takes}') end\n")
 }
 
 /// Adds the names of the fragments that a text uses, each behind those that it uses itself.
@@ -182,7 +202,22 @@ mod tests {
         let own = "-- Uses: lib/a.lua\nload_a()\nreturn one(1)\n";
         let expected = "local loaded = {}\nlocal function load_a()\n-- lib/a.lua: a.\n-- Loader: load_a\n\
             loaded.one = function(x)\n  return x\nend\nend\n-- Uses: lib/a.lua\nload_a()\nreturn loaded.one(1)\n";
-        assert_eq!(join(own, &fragments), expected);
+        assert_eq!(join("own.lua", own, &fragments), expected);
+    }
+
+    #[test]
+    fn a_script_begins_with_a_check_of_the_numbers_of_its_keys_and_arguments() {
+        let joined =
+            |takes: &str| join("own.lua", &format!("-- Takes: {takes}\n"), &fragments(&[]));
+        let exact = "if #KEYS ~= 1 or #ARGV ~= 0 then return redis.error_reply('ERR own.lua: 1 key, no argument') end\n\
+            -- Takes: 1 key, no argument\n";
+        assert_eq!(joined("1 key, no argument"), exact);
+        assert!(
+            joined("no key, 5 arguments or more").starts_with("if #KEYS ~= 0 or #ARGV < 5 then")
+        );
+        assert!(
+            joined("2 keys or more, 1 argument").starts_with("if #KEYS < 2 or #ARGV ~= 1 then")
+        );
     }
 
     #[test]
@@ -193,7 +228,7 @@ mod tests {
         let own = "-- Uses: lib/a.lua\nreturn one(1)\n";
         let expected = "-- lib/a.lua: a, which three() could be called in.\nlocal function one(x)\n  return two(x)\nend\n\
             local function two(x) return x end\n-- Uses: lib/a.lua\nreturn one(1)\n";
-        assert_eq!(join(own, &fragments), expected);
+        assert_eq!(join("own.lua", own, &fragments), expected);
     }
 
     #[test]
@@ -202,7 +237,11 @@ mod tests {
             ("lib/a.lua", "-- Uses: lib/b.lua\nlocal A = B\n"),
             ("lib/b.lua", "local B = 1\n"),
         ]);
-        let joined = join("-- Uses: lib/a.lua, lib/b.lua\nreturn A\n", &fragments);
+        let joined = join(
+            "own.lua",
+            "-- Uses: lib/a.lua, lib/b.lua\nreturn A\n",
+            &fragments,
+        );
         let expected = "local B = 1\n-- Uses: lib/b.lua\nlocal A = B\n-- Uses: lib/a.lua, lib/b.lua\nreturn A\n";
         assert_eq!(joined, expected);
     }

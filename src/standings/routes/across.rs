@@ -1,8 +1,5 @@
 //! One member in standings of many boards.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -14,7 +11,7 @@ use crate::access::Caller;
 use crate::core::read::period::CohortChoice;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::http::App;
-use crate::http::extract::{MemberPath, Path, Query, member_id};
+use crate::http::extract::{MemberPath, Query, Shared, State};
 use crate::http::freshness::{self, NoCache};
 use crate::http::problem::{Problem, ProblemBody};
 use crate::redis::{Dated, Freshness};
@@ -89,8 +86,8 @@ impl BoardEntry {
     )
 )]
 pub async fn standings_of(
-    State(app): State<Arc<App>>,
-    Path(MemberPath { member }): Path<MemberPath>,
+    State(app): Shared,
+    member: MemberId,
     Query(params): Query<AcrossParams>,
     caller: Caller,
     freshness: Freshness,
@@ -101,7 +98,7 @@ pub async fn standings_of(
         return Err(Problem::invalid_parameter("boards", detail));
     }
     let (app, params, caller, boards) = (&*app, &params, &caller, &boards);
-    let (member, by) = (&member_id(&member)?, &caller.takers());
+    let (member, by) = (&member, &caller.takers());
     let includes = includes(params.named().include, caller)?;
     let read = async |freshness| {
         let taken = app.memory.for_entries(by, boards.len(), includes).await?;

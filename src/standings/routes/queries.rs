@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
@@ -19,7 +18,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
 use crate::domain::profile::Profiles;
 use crate::http::App;
-use crate::http::extract::{Json, Query, require_count};
+use crate::http::extract::{Json, Query, Shared, State, require_count};
 use crate::http::freshness::{self, NoCache};
 use crate::http::memory::SMALL_ENTRIES_MAX;
 use crate::http::problem::{Problem, ProblemBody};
@@ -239,7 +238,7 @@ impl QueryBody {
     )
 )]
 pub async fn query(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Query(params): Query<QueryParams>,
     caller: Caller,
     freshness: Freshness,

@@ -8,7 +8,7 @@ use crate::domain::message::MessageId;
 use crate::domain::part::Part;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::webhook::{Webhook, WebhookName};
-use crate::redis::decode::{Code, Found};
+use crate::redis::decode::Coded;
 use crate::redis::dispatch::Store;
 use crate::redis::stored::{Stored, read_json};
 use crate::redis::{StoreError, keys, script};
@@ -122,7 +122,7 @@ async fn try_queue(
     for NamedDelivery { id, delivery } in deliveries {
         call = call.arg(id.as_str()).json(delivery);
     }
-    call.write::<Code>().await?.is("OK", "FULL")
+    call.write::<Coded>().await?.is("OK", "FULL")
 }
 
 /// The webhooks with something due.
@@ -138,15 +138,15 @@ pub async fn claim(
     name: &WebhookName,
     now: Timestamp,
 ) -> Result<Option<Claimed>, StoreError> {
-    let claimed: Option<_> = store
+    let claimed = store
         .call(&script::CLAIM_DELIVERY, keys::WEBHOOKS)
         .keys(keys::webhook_keys(name))
         .arg(name.as_str())
         .arg(now)
         .arg(now.saturating_add(CLAIMED_FOR))
-        .write::<Found<(String, String, String)>>()
+        .write::<Coded<(String, String, String)>>()
         .await?
-        .into();
+        .after("OK", "NONE")?;
     Ok(claimed.map(|(webhook, id, json)| Claimed {
         webhook: Stored::new(webhook),
         delivery: StoredDelivery {
@@ -174,7 +174,7 @@ pub async fn end(
         .arg(new.status.name())
         .arg(new.at)
         .arg(now)
-        .write::<Code>()
+        .write::<Coded>()
         .await?
         .is("OK", "CHANGED")
 }

@@ -1,6 +1,7 @@
 //! The OpenAPI document: committed, complete, true, and shown by a page that needs no internet.
 
 mod compatible;
+mod document;
 mod schemas;
 
 use std::collections::BTreeMap;
@@ -26,9 +27,9 @@ const WRITE: &str = "STANDINGS_WRITE_OPENAPI";
 
 #[test]
 fn lint_the_committed_document_is_that_of_the_code() {
-    let text = standings::api::document::text().unwrap() + "\n";
-    let mut whole = serde_json::to_value(standings::api::document::document()).unwrap();
-    whole["openapi"] = json!(standings::api::document::VERSION);
+    let text = document::text().unwrap() + "\n";
+    let mut whole = serde_json::to_value(document::document()).unwrap();
+    whole["openapi"] = json!(document::VERSION);
     assert_eq!(Document::of_code().0, whole, "the text leaves nothing out");
     assert_committed("openapi/openapi.json", &text, WRITE);
 }
@@ -295,7 +296,7 @@ async fn every_answer_follows_its_schema_and_every_request_has_to() {
     client.post("/v1/profiles", profiles).await.expect(200);
     let document = Document::of_code();
     let mut examples = BTreeMap::new();
-    let text = standings::api::document::text().unwrap();
+    let text = document::text().unwrap();
     for operation in as_shown(&document.0, &text) {
         let (method, path, described) = operation;
         let mut described = described.clone();

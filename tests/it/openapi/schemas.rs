@@ -72,7 +72,7 @@ pub fn example_of(content: &Value) -> &Value {
 
 impl Document {
     pub fn of_code() -> Self {
-        let text = standings::api::document::text().unwrap();
+        let text = super::document::text().unwrap();
         Self(serde_json::from_str(&text).unwrap())
     }
 

@@ -168,6 +168,12 @@ fn lint_every_script_has_its_contract() {
         for part in parts {
             assert!(text.contains(part), "{} lacks {part}", path.display());
         }
+        let checks_numbers = text.contains("-- Takes: ") || text.contains("if #KEYS");
+        assert!(
+            is_fragment || checks_numbers,
+            "{} lacks -- Takes",
+            path.display()
+        );
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::redis::StoreError;
-use crate::redis::decode::Code;
+use crate::redis::decode::Coded;
 use crate::redis::dispatch::Store;
 use crate::redis::kinds::{Expiry, Form, Kind};
 use crate::redis::script;
@@ -37,5 +37,5 @@ pub async fn forget_names(
         .field("count", CALL_NAMES_MAX)
         .field("kinds", kinds.collect::<BTreeMap<_, _>>())
         .field("parts", parts.collect::<BTreeMap<_, _>>());
-    forgotten.derive::<Code>().await?.is("MORE", "DONE")
+    forgotten.derive::<Coded>().await?.is("MORE", "DONE")
 }

@@ -12,9 +12,9 @@ use super::purge::{self, Unneeded};
 use crate::domain::ids::BoardId;
 use crate::domain::texts::fields_as_text;
 use crate::redis::connection::Call;
+use crate::redis::decode::decode;
 use crate::redis::dispatch::Store;
 use crate::redis::node::Node;
-use crate::redis::reply::Reply;
 use crate::redis::{StoreError, keys, script};
 
 /// How many keys one call looks at: about half a millisecond of Redis.
@@ -94,9 +94,9 @@ pub async fn advance(store: &Store, sweep: &mut Sweep) -> Result<bool, StoreErro
     ];
     args.extend(sweep.deleted.iter().map(|board| board.to_string().into()));
     let call = Arc::new(Call::new(&script::SWEEP, Vec::new(), args));
-    let mut reply = Reply::new(server.write(keys::DELETED, call, 0).await?)?;
-    sweep.cursor = reply.text()?;
-    sweep.unlinked += reply.count()?;
+    let unlinked: u64;
+    (sweep.cursor, unlinked) = decode(server.write(keys::DELETED, call, 0).await?)?;
+    sweep.unlinked += unlinked;
     if sweep.cursor == "0" {
         sweep.servers.pop();
     }

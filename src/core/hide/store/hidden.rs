@@ -9,7 +9,7 @@ use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::redis::args::LayoutArgs;
-use crate::redis::decode::{Code, Done, Flat, Found, Packed};
+use crate::redis::decode::{Coded, Done, Flat, Packed};
 use crate::redis::dispatch::Store;
 use crate::redis::{StoreError, keys, random, script};
 
@@ -108,14 +108,14 @@ pub async fn hide(
     hide: &Hide,
     hidden_max: u64,
 ) -> Result<Option<Hiding>, StoreError> {
-    let hidden: Option<_> = store
+    let hidden = store
         .call_version(&script::HIDE, shard)
         .field("member", member)
         .field("hide", StoredHide::from(hide))
         .field("hidden_max", hidden_max.min(HIDDEN_MAX))
-        .write::<Found<(Packed<StoredHide>, Option<Packed<StoredHide>>)>>()
+        .write::<Coded<(Packed<StoredHide>, Option<Packed<StoredHide>>)>>()
         .await?
-        .into();
+        .after("HIDDEN", "FULL")?;
     Ok(hidden.map(|(Packed(hide), before)| Hiding {
         hide: hide.into(),
         before: before.map(|Packed(before)| before.into()),
@@ -129,13 +129,13 @@ pub async fn unhide(
     member: &MemberId,
     ends: Option<Timestamp>,
 ) -> Result<Option<Hide>, StoreError> {
-    let hide: Option<_> = store
+    let hide = store
         .call_version(&script::HIDE, shard)
         .field("member", member)
         .field("ends", ends.map(Timestamp::ms))
-        .write::<Found<Packed<StoredHide>>>()
+        .write::<Coded<Packed<StoredHide>>>()
         .await?
-        .into();
+        .after("BACK", "NOT_HIDDEN")?;
     Ok(hide.map(|Packed(hide)| hide.into()))
 }
 
@@ -170,7 +170,7 @@ pub async fn return_hide(
         .arg(shard.version())
         .arg(now)
         .arg(member.as_str())
-        .write::<Code>()
+        .write::<Coded>()
         .await?
         .is("OK", "ERASING")
 }
@@ -204,7 +204,10 @@ pub async fn follow(
         .keys(keys::standing(shard, standing))
         .field("layout", LayoutArgs::new(shard))
         .field("lines", LINES_MAX);
-    Ok(followed.derive::<Found<Followed>>().await?.into())
+    followed
+        .derive::<Coded<Followed>>()
+        .await?
+        .after("DONE", "MORE")
 }
 
 /// Forgets members of this shard that were brought back, in a bounded step over the lines of the journal after `after`, up to
@@ -231,7 +234,7 @@ pub async fn widen(store: &Store, shard: &Shard, standing: &Standing) -> Result<
         .keys(keys::standing(shard, standing))
         .field("layout", LayoutArgs::new(shard))
         .field("count", WIDENED_MAX);
-    widened.derive::<Code>().await?.is("DONE", "MORE")
+    widened.derive::<Coded>().await?.is("DONE", "MORE")
 }
 
 /// Notes that a list must be widened.

@@ -7,7 +7,7 @@ use crate::domain::shard::Shard;
 use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
 use crate::redis::args::{LayoutArgs, closes_ms, end_ms};
-use crate::redis::decode::Code;
+use crate::redis::decode::Coded;
 use crate::redis::dispatch::Store;
 use crate::redis::{StoreError, keys, script};
 
@@ -78,7 +78,7 @@ pub async fn advance(
         .field("cache_ms", CACHE_MS)
         .field("cache_max", CACHE_MAX)
         .field("budget", budget)
-        .derive::<Code>()
+        .derive::<Coded>()
         .await?
         .is("DONE", "MORE")
 }

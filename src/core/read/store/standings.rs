@@ -5,7 +5,7 @@ mod entries;
 mod query;
 
 use crate::domain::shard::Shard;
-use crate::redis::args::{LayoutArgs, each, ranking_name};
+use crate::redis::args::{LayoutArgs, each};
 use crate::redis::connection::Call;
 use crate::redis::dispatch::{Freshness, Store};
 use crate::redis::kinds::Kind;
@@ -44,7 +44,7 @@ pub async fn read(
         .with_keys(std::mem::take(&mut encoder.keys))
         .field("version", shard.version())
         .field("layout", LayoutArgs::new(shard))
-        .field("ranking", ranking_name(shard.definition.ranking))
+        .field("ranking", shard.definition.ranking.name())
         .field("standings", &encoder.standings)
         .field("followed", followed)
         .field("left_out_max", leaves_out.then_some(LEFT_OUT_MAX))

@@ -16,7 +16,7 @@ use crate::domain::shard::Shard;
 use crate::domain::texts::serde_as_text;
 use crate::domain::time::Timestamp;
 use crate::redis::args::each;
-use crate::redis::decode::{Code, Done, Tail};
+use crate::redis::decode::{Coded, Done, Tail};
 use crate::redis::dispatch::Store;
 use crate::redis::kinds::Kind;
 use crate::redis::protocol::record::TOKEN_BYTES;
@@ -222,7 +222,7 @@ pub async fn void(
         .arg(shard.generation)
         .arg(open.token.to_string())
         .arg(VOID_MS)
-        .write::<Code>()
+        .write::<Coded>()
         .await?
         .is("APPLIED", "VOID")
 }

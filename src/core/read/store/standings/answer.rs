@@ -101,7 +101,7 @@ pub(super) fn read_all(
     reply: Value,
 ) -> Result<Vec<ShardAnswer>, StoreError> {
     let mut reply = Reply::answer(reply)?;
-    let barrier = reply.integer_or_none()?.map(Timestamp::from_ms_clamped);
+    let barrier = reply.read::<Option<i64>>()?.map(Timestamp::from_ms_clamped);
     let answers = queries
         .iter()
         .map(|(query, _)| answer(board, query, &mut reply.list()?))
@@ -164,13 +164,13 @@ fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, Sto
         Query::Slice { .. } => {
             let slice = Slice {
                 total,
-                position: reply.count()?,
-                from: reply.count()?,
+                position: reply.read()?,
+                from: reply.read()?,
                 entries: reply.list()?.all(line)?,
             };
             Answer::Slice(slice.into())
         }
-        Query::Positions { .. } => Answer::Positions(reply.list()?.all(Reply::count)?.into()),
+        Query::Positions { .. } => Answer::Positions(reply.list()?.all(Reply::read)?.into()),
         Query::Changed(_) => Answer::Changed(()),
         Query::WithData(query) => {
             let mut answer = answer(board, query, &mut reply.list()?)?;
@@ -228,12 +228,12 @@ fn own<T>(answer: &mut Arc<T>) -> Result<&mut T, StoreError> {
 }
 
 fn spread(total: u64, reply: &mut Reply) -> Result<Spread, StoreError> {
-    let listed = reply.count()?;
+    let listed = reply.read()?;
     let (mut positions, mut flat) = (reply.list()?, reply.list()?);
     Ok(Spread {
         total,
         listed,
-        entries: positions.all(|positions| Ok((positions.count()?, mark(&mut flat)?)))?,
+        entries: positions.all(|positions| Ok((positions.read()?, mark(&mut flat)?)))?,
     })
 }
 
@@ -258,13 +258,13 @@ fn amounts(board: &Board, members: u64, reply: &mut Reply) -> Result<Amounts, St
             Order::Desc => -stored,
             Order::Asc => stored,
         },
-        events: reply.count()?,
+        events: reply.read()?,
     })
 }
 
 /// A rank as it is sent; 0 stands for none.
 fn rank(reply: &mut Reply) -> Result<Option<u64>, StoreError> {
-    Ok(Some(reply.count()?).filter(|rank| *rank > 0))
+    Ok(Some(reply.read()?).filter(|rank| *rank > 0))
 }
 
 fn page(
@@ -273,11 +273,11 @@ fn page(
     selection: Selection,
     reply: &mut Reply,
 ) -> Result<Page, StoreError> {
-    let first_rank = reply.count()?;
+    let first_rank = reply.read()?;
     let (mut flat, mut me) = (reply.list()?, reply.list()?);
     let (offset, listed) = match selection {
         Selection::Behind(offset) => (offset, board.listed(total)),
-        _ => (reply.count()?, reply.count()?),
+        _ => (reply.read()?, reply.read()?),
     };
     let entries = entries((board, ranking), offset, first_rank, &mut flat)?;
     let me = if me.is_empty() {
@@ -300,7 +300,7 @@ fn neighbourhood(
     total: u64,
     reply: &mut Reply,
 ) -> Result<Neighbourhood, StoreError> {
-    let (position, from, first_rank) = (reply.integer()?, reply.count()?, reply.count()?);
+    let (position, from, first_rank) = (reply.integer()?, reply.read()?, reply.read()?);
     let mut entries = entries((board, ranking), from, first_rank, &mut reply.list()?)?;
     let mut previous = reply.list()?;
     let previous = if previous.is_empty() {
@@ -311,7 +311,7 @@ fn neighbourhood(
     };
     let (index, outranked_by) = if let Ok(position) = u64::try_from(position) {
         let index = usize::try_from(position.saturating_sub(from)).unwrap_or(usize::MAX);
-        (index, Some(reply.count()?))
+        (index, Some(reply.read()?))
     } else {
         let (score, member) = (reply.integer()?, reply.bytes()?);
         entries.push(SortKey { score, member }.entry(board, None)?);

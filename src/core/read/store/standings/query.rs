@@ -12,7 +12,7 @@ use crate::domain::score::Score;
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::redis::args::{OrFalse, each, ranking_name, stored_score};
+use crate::redis::args::{OrFalse, each, stored_score};
 use crate::redis::keys;
 use crate::redis::kinds::Kind;
 use crate::redis::protocol::queries;
@@ -253,7 +253,7 @@ impl<'s> Encoder<'s> {
         };
         let shows_hidden = u8::from(self.visibility == Visibility::All);
         let ranking = self.shard.ranking_of(&standing.period);
-        let ranking = (ranking != self.shard.definition.ranking).then(|| ranking_name(ranking));
+        let ranking = (ranking != self.shard.definition.ranking).then(|| ranking.name());
         let ends = self.shard.keeps_lines_from(&standing).map(Timestamp::ms);
         self.standings
             .push((first, state, start, shows_hidden, ranking, ends));

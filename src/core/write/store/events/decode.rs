@@ -70,7 +70,7 @@ fn taken(outcome: Outcome, remaining: Vec<i64>) -> Answer {
 }
 
 fn instant(reply: &mut Reply) -> Result<Timestamp, StoreError> {
-    let key = TieKey::from_number(reply.count()?);
+    let key = TieKey::from_number(reply.read()?);
     require(key.instant(Ties::First), "a tie key has no instant")
 }
 

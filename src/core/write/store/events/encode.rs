@@ -21,7 +21,7 @@ use crate::domain::shard::Shard;
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::redis::args::{LayoutArgs, OrFalse, pack, pack_values, ranking_name, stored_score};
+use crate::redis::args::{LayoutArgs, OrFalse, pack, pack_values, stored_score};
 use crate::redis::connection::Call;
 use crate::redis::kinds::Kind;
 use crate::redis::protocol::{flags, refusals};
@@ -250,7 +250,7 @@ impl<'a> Encoder<'a> {
                 now: now.ms(),
                 confirm,
                 remember: remember_ms(shard).to_string(),
-                ranking: ranking_name(definition.ranking),
+                ranking: definition.ranking.name(),
                 update: update_name(shard),
                 score_max: definition.decimals.score_max().scaled(),
                 layout: LayoutArgs::new(shard),

@@ -1,10 +1,9 @@
-//! The OpenAPI document: the table of routes in the form that clients are generated from.
+//! Makes the OpenAPI document: the table of routes in the form that clients are generated from.
 //!
-//! `values` describes the domain's values, `schemas` gives the schemas their forms. The example responses are those of a
+//! `api/values.rs` describes the domain's values, `schemas` gives the schemas their forms. The example responses are those of a
 //! session that the tests play: `openapi/examples.json`.
 
 mod schemas;
-mod values;
 
 use std::collections::BTreeMap;
 
@@ -16,22 +15,24 @@ use utoipa::openapi::example::ExampleBuilder;
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::tag::Tag;
+use utoipa::openapi::tag::{Tag, TagBuilder};
 use utoipa::openapi::{Components, Content, Info, OpenApi, Ref, RefOr, Response, Server};
 use utoipa::{OpenApi as _, PartialSchema};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::table::{self, Route};
-use crate::boards::templates::TEMPLATES;
-use crate::domain::ids::BoardId;
-use crate::http::observe;
-use crate::http::problem::ProblemBody;
-use crate::live::message::{EndBody, PeriodBody};
+use standings::access::Access;
+use standings::api::table::{self, Route, TAGS};
+use standings::boards::templates::TEMPLATES;
+use standings::domain::access::Scope;
+use standings::domain::ids::BoardId;
+use standings::http::observe;
+use standings::http::problem::ProblemBody;
+use standings::live::message::{EndBody, PeriodBody};
 
 /// The version of `OpenAPI` that the document is written in, which utoipa does not know (`document/schemas/dialect.rs`).
 pub const VERSION: &str = "3.0.3";
 /// The responses of a session, by the ids of their operations.
-const EXAMPLES: &str = include_str!("../../openapi/examples.json");
+const EXAMPLES: &str = include_str!("../../../openapi/examples.json");
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -55,6 +56,28 @@ fn add_api_keys(document: &mut OpenApi) {
         ));
     let components = document.components.as_mut().expect("there are components");
     components.add_security_scheme("api_key", SecurityScheme::Http(scheme.build()));
+}
+
+/// Gives an operation its tag, and the scope that it needs.
+fn describe(operation: &mut Operation, tag: &table::Tag, access: Access) {
+    operation.tags = Some(vec![tag.name.to_owned()]);
+    let Some(scope) = access.scope.map(Scope::name) else {
+        return;
+    };
+    operation.security = Some(vec![
+        SecurityRequirement::default(),
+        SecurityRequirement::new("api_key", [] as [&str; 0]),
+    ]);
+    let callers = if access.is_public {
+        "; none on a public board"
+    } else if access.is_for_players {
+        ", or a player's token"
+    } else {
+        ""
+    };
+    let description = operation.description.take();
+    let description = description.map_or_else(String::new, |text| text + "\n\n");
+    operation.description = Some(format!("{description}Scope: `{scope}`{callers}."));
 }
 
 /// All operations, with their paths and methods.
@@ -330,9 +353,22 @@ fn add_templates(document: &mut OpenApi) {
 
 /// The OpenAPI document, in [`VERSION`] but for the field that names it.
 pub fn document() -> OpenApi {
-    let described = table::router(OpenApiRouter::with_openapi(Document::openapi()), None);
-    let mut document = described.into_openapi();
-    document.tags = Some(table::tags());
+    let mut router = OpenApiRouter::with_openapi(Document::openapi());
+    let mut tags = Vec::new();
+    for tag in TAGS {
+        for (access, mut route) in (tag.rows)() {
+            for item in route.1.paths.values_mut() {
+                for (_, operation) in table::operations(item) {
+                    describe(operation, tag, access);
+                }
+            }
+            router = router.routes(route);
+        }
+        let described = TagBuilder::new().name(tag.name);
+        tags.push(described.description(Some(tag.description)).build());
+    }
+    let mut document = router.into_openapi();
+    document.tags = Some(tags);
     add_api_keys(&mut document);
     describe_paths(&mut document);
     describe_reads(&mut document);

@@ -29,14 +29,14 @@ use self::dialect::{name_enums, write_as_3_0};
 use self::parts::{
     describe, drop_null, each, is_null, is_nullable, object, object_mut, take_default, with_null,
 };
-use super::values::VALUE;
 use super::{in_place, operations};
-use crate::domain::ids::{BoardId, MemberId, NAME_BYTES_MAX};
-use crate::domain::include::Include;
+use standings::api::values::VALUE;
+use standings::domain::ids::{BoardId, MemberId, NAME_BYTES_MAX};
+use standings::domain::include::Include;
 
 type Schemas = BTreeMap<String, RefOr<Schema>>;
 
-/// The pattern of patterns of board ids ([`crate::domain::access::BoardPattern`]).
+/// The pattern of patterns of board ids ([`standings::domain::access::BoardPattern`]).
 const BOARD_PATTERN: &str = "^[A-Za-z0-9._*-]{1,128}$";
 /// How a reference to a schema begins.
 const HERE: &str = "#/components/schemas/";

@@ -18,7 +18,7 @@ use crate::domain::time::{Span, Timestamp};
 use crate::domain::timezone::Zone;
 
 /// The prefix of the names of these schemas. Where utoipa refers to one of them, the document has the value itself.
-pub(super) const VALUE: &str = "Value.";
+pub const VALUE: &str = "Value.";
 
 /// Describes types, with the attributes that fields have otherwise.
 macro_rules! values {
