@@ -8,7 +8,7 @@
 //! ```
 //!
 //! - The **hub** has a task for each board that is watched, until its last watcher leaves. Four times a second it *looks*
-//!   at the board: it reads each shard's change counters (`Query::Changed`). With a task per board, a shard that does not
+//!   at the board: it reads each shard's change counters (`Question::Changed`). With a task per board, a shard that does not
 //!   respond delays no other board.
 //! - A **topic** is a board, a window, a cohort, a track, a size and an `include`. If a look shows a change, the topic
 //!   reads the page with the code of the page route, and serializes it once. If more than the revision differs from the

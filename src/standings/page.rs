@@ -7,7 +7,7 @@ use futures::FutureExt;
 use super::standing::{Attempt, View};
 use crate::core::read::merge::Merged;
 use crate::core::read::reader::Reader;
-use crate::core::read::store::standings::{Page, Query, Selection};
+use crate::core::read::store::standings::{Page, Question, Selection, ShardQuery};
 use crate::core::read::store::voters::Voters;
 use crate::core::{Engine, Error};
 use crate::domain::board::Board;
@@ -168,12 +168,11 @@ impl Reader<'_> {
             let page = merged.page(selection, count, member).boxed().await?;
             return Ok(Arc::new(page));
         };
-        let query = Query::Page {
-            standing,
+        let page = Question::Page {
             selection,
             count,
             member: member.cloned(),
         };
-        self.ask(shard, standing.series, query).await
+        self.ask(shard, ShardQuery::new(standing, page)).await
     }
 }

@@ -10,7 +10,7 @@ use super::playing::Playing;
 use crate::core::read::past::{Asker, Patience};
 use crate::core::read::period::{Choice, CohortChoice, Target};
 use crate::core::read::reader::{Reader, Size};
-use crate::core::read::store::standings::{Entry, Page, Query, Visibility};
+use crate::core::read::store::standings::{Entry, Page, ShardQuery, Visibility};
 use crate::core::read::store::voters::Voters;
 use crate::core::write::store::seats;
 use crate::core::{Engine, Error, LiveBoard};
@@ -104,12 +104,12 @@ impl<V: View> View for EditionView<'_, V> {
         if attempt.target.is_empty || !self.0.follows_edition(&attempt.live.board) {
             return Ok(());
         }
-        let query = Query::Changed([Some(standing), self.0.before(attempt)]);
+        let query = ShardQuery::changed([Some(standing), self.0.before(attempt)]);
         let asked = attempt
             .live
             .shards_of(standing.section())
             .iter()
-            .map(|shard| reader.ask::<()>(shard, standing.series, query.clone()));
+            .map(|shard| reader.ask::<()>(shard, query.clone()));
         try_join_all(asked).await?;
         Ok(())
     }

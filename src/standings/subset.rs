@@ -9,7 +9,7 @@ use crate::core::Error;
 use crate::core::read::merge::Merged;
 use crate::core::read::reader::Reader;
 use crate::core::read::scroll::Place;
-use crate::core::read::store::standings::{Entry, Query, Subset};
+use crate::core::read::store::standings::{Entry, Question, ShardQuery, Subset};
 use crate::core::read::store::voters::Voters;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
@@ -96,10 +96,7 @@ impl Reader<'_> {
             let merged = Merged::new(self, standing);
             return Ok(Arc::new(merged.subset(members).boxed().await?));
         };
-        let query = Query::Subset {
-            standing,
-            members: members.to_vec(),
-        };
-        self.ask(shard, standing.series, query).await
+        let subset = Question::Subset(members.to_vec());
+        self.ask(shard, ShardQuery::new(standing, subset)).await
     }
 }

@@ -211,8 +211,6 @@ impl Line {
 /// Some entries of a shard, evenly spread.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Spread {
-    /// How many members the standing has.
-    pub total: u64,
     /// How many entries its list has.
     pub listed: u64,
     /// Positions, and the sort keys there.
