@@ -34,9 +34,7 @@ pub async fn join(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<Jo
     };
     let series = Series::shown(List::Period(section.period.unit));
     let look = async |live: Arc<LiveBoard>| {
-        let [shard] = live.shards_of(section) else {
-            panic!("invariant: a cohort lies in one shard");
-        };
+        let shard = live.shard_of_cohort(section);
         let page = Question::Page {
             selection: Selection::Behind(0),
             count: 1,

@@ -46,7 +46,6 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderName, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -61,9 +60,8 @@ use crate::access::{Caller, Needs};
 use crate::domain::access::Scope;
 use crate::domain::include::Include;
 use crate::domain::series::Track;
-use crate::http::App;
 use crate::http::connection::Endless;
-use crate::http::extract::{bounded, member_id};
+use crate::http::extract::{Shared, State, bounded, member_id};
 use crate::http::problem::Problem;
 use crate::standings::routes::params::{Named, Read, ReadParams, StandingPath};
 
@@ -155,7 +153,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
     )
 )]
 pub async fn stream(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Extension(streams): Extension<Arc<Streams>>,
     caller: Caller,
     read: Read<StreamParams>,
@@ -182,10 +180,8 @@ pub async fn stream(
     };
     let permit = streams.permits.take(&read.by)?;
     let (watching, news) = streams.hub.join(&app, &name, member.as_ref()).await?;
-    let known = read
-        .headers
-        .get(LAST_EVENT_ID)
-        .and_then(|known| known.to_str().ok());
+    let known = read.headers.get(LAST_EVENT_ID);
+    let known = known.and_then(|known| known.to_str().ok());
     let watcher = Watcher::new(&app, (caller, needs), (watching, permit, news), known);
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),

@@ -1,8 +1,5 @@
 //! Stream tokens, for clients that can't send headers, such as browsers' `EventSource`.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -12,8 +9,7 @@ use crate::access::{Caller, stream_tokens};
 use crate::core::read::look;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
-use crate::http::App;
-use crate::http::extract::Json;
+use crate::http::extract::{Json, Shared, State};
 use crate::http::problem::Problem;
 
 /// What a stream token is for.
@@ -52,7 +48,7 @@ pub struct StreamTokenBody {
     )
 )]
 pub async fn make(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     caller: Caller,
     Json(NewStreamTokenBody { board, window }, _): Json<NewStreamTokenBody>,
 ) -> Result<Response, Problem> {

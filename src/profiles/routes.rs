@@ -1,16 +1,13 @@
 //! Profiles of members, single and in batches, and the reviews of their names.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::work::{self, FoundProfile, Incoming, PROFILES_MAX};
+use super::work::{self, FoundProfile, MemberDraft, PROFILES_MAX};
 use crate::access::Caller;
 use crate::domain::ids::MemberId;
 use crate::domain::name::Name;
@@ -22,7 +19,8 @@ use crate::http::App;
 use crate::http::audited::Audit;
 use crate::http::batches::results_of;
 use crate::http::extract::{
-    Json, JsonBytes, MemberPath, Path, Query, member_id, part_params, require_count,
+    Answer, Json, JsonBytes, JsonResponse, MemberPath, Query, Shared, State, part_params,
+    require_count,
 };
 use crate::http::memory::Written;
 use crate::http::problem::{Problem, ProblemBody, parse_json};
@@ -206,20 +204,17 @@ fn checked_draft(caller: &Caller, member: &MemberId, mut draft: Draft) -> Result
     responses((status = 200, description = "The current profile", body = MemberProfile))
 )]
 pub async fn put(
-    State(app): State<Arc<App>>,
-    Path(MemberPath { member }): Path<MemberPath>,
+    State(app): Shared,
+    member: MemberId,
     caller: Caller,
     Json(draft, _): Json<Draft>,
-) -> Result<JsonResponse<MemberProfile>, Problem> {
-    let member = member_id(&member)?;
+) -> Answer<MemberProfile> {
     let draft = checked_draft(&caller, &member, draft)?;
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
-    let incoming = [Incoming { member, draft }];
+    let incoming = [MemberDraft { member, draft }];
     let mut written = work::write(&app.engine, &incoming, rules, &writer).await;
-    let found = written
-        .pop()
-        .expect("invariant: a result for each profile")?;
-    Ok(JsonResponse(found.into()))
+    let found = written.pop().expect("invariant: a result for each profile");
+    Ok(JsonResponse(found?.into()))
 }
 
 /// Give many members profiles.
@@ -234,7 +229,7 @@ pub async fn put(
     responses((status = 200, description = "The result of each profile", body = ProfileResults))
 )]
 pub async fn post_many(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     caller: Caller,
     body: JsonBytes,
 ) -> Result<Written, Problem> {
@@ -251,21 +246,17 @@ pub async fn post_many(
         })
         .collect();
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
-    let written = work::write(&app.engine, &sound, rules, &writer)
-        .await
-        .into_iter()
-        .map(|written| {
-            Ok(ProfileResult::Stored(StoredProfile {
-                profile: written?.into(),
-            }))
-        });
-    let rejected = |raw: &_, problem: &_| ProfileResult::Rejected(Box::new(rejected(raw, problem)));
+    let written = work::write(&app.engine, &sound, rules, &writer).await;
+    let written = written.into_iter().map(|found| {
+        let profile = found?.into();
+        Ok(ProfileResult::Stored(StoredProfile { profile }))
+    });
     let results = results_of((&profiles, checked), written, rejected)?;
     taken.write(&ProfileResults { results })
 }
 
 /// An item of a batch of profiles.
-fn incoming(caller: &Caller, raw: &RawValue) -> Result<Incoming, Problem> {
+fn incoming(caller: &Caller, raw: &RawValue) -> Result<MemberDraft, Problem> {
     let item: MemberProfileBody = parse_json(raw.get().as_bytes())?;
     let member =
         MemberId::parse(&item.member).map_err(|error| Problem::invalid_field("/member", error))?;
@@ -275,10 +266,10 @@ fn incoming(caller: &Caller, raw: &RawValue) -> Result<Incoming, Problem> {
         attributes: item.attributes,
     };
     let draft = checked_draft(caller, &member, draft)?;
-    Ok(Incoming { member, draft })
+    Ok(MemberDraft { member, draft })
 }
 
-fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
+fn rejected(raw: &RawValue, problem: &Problem) -> ProfileResult {
     #[derive(Deserialize)]
     struct Named<'a> {
         #[serde(borrow)]
@@ -286,10 +277,10 @@ fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
     }
     // Whatever can be read of the item shows the client which one it was.
     let named: Option<Named<'_>> = serde_json::from_str(raw.get()).ok();
-    RejectedProfile {
+    ProfileResult::Rejected(Box::new(RejectedProfile {
         member: named.map(|named| named.member.into_owned()),
         problem: problem.item(),
-    }
+    }))
 }
 
 /// Read the profile of a member.
@@ -303,12 +294,8 @@ fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
         (status = 404, description = "`profile-not-found`"),
     )
 )]
-pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(MemberPath { member }): Path<MemberPath>,
-    caller: Caller,
-) -> Result<JsonResponse<MemberProfile>, Problem> {
-    let member = caller.own_member(member_id(&member)?)?;
+pub async fn get(State(app): Shared, member: MemberId, caller: Caller) -> Answer<MemberProfile> {
+    let member = caller.own_member(member)?;
     let found = work::find(&app.engine, &member).await?;
     Ok(JsonResponse(found.into()))
 }
@@ -322,11 +309,8 @@ pub async fn get(
         (status = 404, description = "`profile-not-found`"),
     )
 )]
-pub async fn delete(
-    State(app): State<Arc<App>>,
-    Path(MemberPath { member }): Path<MemberPath>,
-) -> Result<StatusCode, Problem> {
-    work::delete(&app.engine, &member_id(&member)?).await?;
+pub async fn delete(State(app): Shared, member: MemberId) -> Result<StatusCode, Problem> {
+    work::delete(&app.engine, &member).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -345,13 +329,12 @@ pub async fn delete(
     )
 )]
 pub async fn put_review(
-    State(app): State<Arc<App>>,
-    Path(MemberPath { member }): Path<MemberPath>,
+    State(app): Shared,
+    member: MemberId,
     caller: Caller,
     audit: Audit,
     Json(body, _): Json<ReviewBody>,
-) -> Result<JsonResponse<MemberProfile>, Problem> {
-    let member = member_id(&member)?;
+) -> Answer<MemberProfile> {
     let (reviewer, by) = (identity(&app, &caller), caller.name());
     let (verdict, by) = (body.verdict()?, (&*reviewer, &*by));
     let (before, after) = work::review_name(&app.engine, &member, &verdict, by).await?;
@@ -395,9 +378,9 @@ impl ReviewBody {
     responses((status = 200, description = "The profiles, ordered by member", body = NameReviews))
 )]
 pub async fn list_reviews(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Query(params): Query<ReviewParams>,
-) -> Result<JsonResponse<NameReviews>, Problem> {
+) -> Answer<NameReviews> {
     let (after, limit) = params.part(MemberId::parse)?;
     let status = params.status.unwrap_or(ReviewStatus::Pending);
     let (reviews, next) = work::reviewed(&app.engine, status, after.as_ref(), limit)

@@ -6,9 +6,6 @@ pub mod links;
 pub mod params;
 pub mod queries;
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use serde::Deserialize;
@@ -34,7 +31,7 @@ use crate::domain::ids::MemberId;
 use crate::domain::series::Track;
 use crate::http::App;
 use crate::http::caching::{Caching, IfNoneMatch};
-use crate::http::extract::{Json, MemberPath, Path, Query};
+use crate::http::extract::{Json, MemberPath, Path, Query, Shared, State};
 use crate::http::freshness::{self, NoCache};
 use crate::http::problem::Problem;
 use crate::http::rendered::{self, Rendered};
@@ -126,10 +123,7 @@ where
     params(StandingPath, PageParams, IfNoneMatch, NoCache),
     responses((status = 200, description = "The page", body = PageBody, headers(("Link" = String, description = "The previous and next pages, if any: `rel=\"prev\"`, `rel=\"next\"`"))))
 )]
-pub async fn page(
-    State(app): State<Arc<App>>,
-    read: Read<PageParams>,
-) -> Result<Response, Problem> {
+pub async fn page(State(app): Shared, read: Read<PageParams>) -> Result<Response, Problem> {
     let PageParams { size, member, .. } = &read.params;
     let entries = entries_of_page(*size, member.as_deref());
     let view = read.params.view()?;
@@ -154,7 +148,7 @@ pub async fn page(
     responses((status = 200, description = "The entry", body = PercentileBody))
 )]
 pub async fn at_percentile(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Path(PercentilePath { percentile }): Path<PercentilePath>,
     read: Read<EntryParams>,
 ) -> Result<Response, Problem> {
@@ -176,7 +170,7 @@ pub async fn at_percentile(
     )
 )]
 pub async fn member(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Path(path): Path<MemberPath>,
     mut read: Read<MemberParams>,
 ) -> Result<Response, Problem> {
@@ -191,7 +185,7 @@ pub async fn member(
 
 /// Reads the member whose id is `query`.
 pub async fn member_named_query(
-    app: State<Arc<App>>,
+    app: Shared,
     read: Read<MemberParams>,
 ) -> Result<Response, Problem> {
     let member = "query".to_owned();
@@ -206,10 +200,7 @@ pub async fn member_named_query(
     params(StandingPath, SubsetParams, IfNoneMatch, NoCache),
     responses((status = 200, description = "The members", body = SubsetBody))
 )]
-pub async fn subset(
-    State(app): State<Arc<App>>,
-    read: Read<SubsetParams>,
-) -> Result<Response, Problem> {
+pub async fn subset(State(app): Shared, read: Read<SubsetParams>) -> Result<Response, Problem> {
     let view = named_members(read.params.ids.split(','))?;
     let render = |found: &_, taken| Rendered::new(&SubsetBody::new(found), taken);
     let entries = view.members.len();
@@ -236,7 +227,7 @@ pub struct SubsetIdsBody {
     responses((status = 200, description = "The members", body = SubsetBody))
 )]
 pub async fn query_subset(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Path(StandingPath { board, window }): Path<StandingPath>,
     Query(params): Query<EntryParams>,
     caller: Caller,
@@ -269,10 +260,7 @@ pub async fn query_subset(
     params(StandingPath, PeriodParams, IfNoneMatch, NoCache),
     responses((status = 200, description = "The statistics", body = StatsBody))
 )]
-pub async fn stats(
-    State(app): State<Arc<App>>,
-    read: Read<PeriodParams>,
-) -> Result<Response, Problem> {
+pub async fn stats(State(app): Shared, read: Read<PeriodParams>) -> Result<Response, Problem> {
     let render = |found: &_, taken| Rendered::new(&StatsBody::new(found), taken);
     show(&app, &read, (&StatsView, 0), render).await
 }

@@ -15,8 +15,8 @@ use futures::FutureExt;
 use super::reader::Reader;
 use super::search::SKIP_MAX;
 use super::store::standings::{
-    Entry, Line, Neighbourhood, Page, Question, ReadAnswer, Selection, ShardQuery, Slice, SortKey,
-    Subset,
+    Entry, Neighbourhood, Page, Question, ReadAnswer, Selection, ShardLine, ShardQuery, Slice,
+    SortKey, Subset,
 };
 use crate::core::{Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::board::Ranking;
@@ -50,7 +50,7 @@ struct Gathered {
     total: u64,
     /// The position of the first line.
     from: u64,
-    lines: Vec<Line>,
+    lines: Vec<ShardLine>,
 }
 
 impl<'a> Merged<'a> {
@@ -163,8 +163,8 @@ impl<'a> Merged<'a> {
             return Ok(Some(Arc::new(Neighbourhood { previous, ..found })));
         }
         // The entries before the mark and from it on, without those further away than the neighbours.
-        let mut ahead: Vec<&Line> = Vec::new();
-        let mut behind: Vec<&Line> = Vec::new();
+        let mut ahead: Vec<&ShardLine> = Vec::new();
+        let mut behind: Vec<&ShardLine> = Vec::new();
         for slice in &slices {
             let ahead_count = usize::try_from(slice.position - slice.from).unwrap_or(usize::MAX);
             let (first, rest) = slice.entries.split_at(ahead_count.min(slice.entries.len()));
@@ -264,7 +264,11 @@ impl<'a> Merged<'a> {
     }
 
     /// The lines of `count` entries from a start on, without ranks.
-    pub(crate) async fn lines(&self, start: Start<'_>, count: u64) -> Result<Vec<Line>, Error> {
+    pub(crate) async fn lines(
+        &self,
+        start: Start<'_>,
+        count: u64,
+    ) -> Result<Vec<ShardLine>, Error> {
         Ok(self.gather(start, count).await?.lines)
     }
 
@@ -297,7 +301,8 @@ impl<'a> Merged<'a> {
                 .filter_map(|shard| slices[shard].entries.last())
                 .min()
                 .cloned();
-            let mut lines: Vec<&Line> = slices.iter().flat_map(|slice| &slice.entries).collect();
+            let mut lines: Vec<&ShardLine> =
+                slices.iter().flat_map(|slice| &slice.entries).collect();
             if let Some(known_to) = &known_to {
                 lines.retain(|line| *line <= known_to);
             }
@@ -322,10 +327,10 @@ impl<'a> Merged<'a> {
     async fn ranked(
         &self,
         from: u64,
-        lines: impl Iterator<Item = &Line>,
+        lines: impl Iterator<Item = &ShardLine>,
     ) -> Result<Vec<Entry>, Error> {
         let board = &self.live.board;
-        let lines: Vec<&Line> = lines.collect();
+        let lines: Vec<&ShardLine> = lines.collect();
         let mut rank = from + 1;
         if let (Some(first), Ranking::Competition) = (lines.first(), self.ranking) {
             let ahead = self.positions(vec![first.mark.of_score()]).await?;

@@ -26,7 +26,7 @@ const CALL_COST_US_MAX: usize = 1_000;
 
 /// How much a request reads in all. Each size has batchers of its own, so that small requests pass large ones.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Size {
+pub enum ReadSize {
     /// Up to a page.
     #[default]
     Small,
@@ -102,7 +102,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) live: &'a LiveBoard,
     freshness: Mutex<Freshness>,
-    size: Size,
+    size: ReadSize,
     has_data: bool,
     visibility: Visibility,
     patience: Option<&'a Patience>,
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
             engine,
             live,
             freshness: Mutex::new(freshness),
-            size: Size::default(),
+            size: ReadSize::default(),
             has_data: false,
             visibility: Visibility::default(),
             patience: None,
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
     }
 
     /// For a request of this size.
-    pub(crate) fn of_size(self, size: Size) -> Self {
+    pub(crate) fn of_size(self, size: ReadSize) -> Self {
         Self { size, ..self }
     }
 
@@ -376,7 +376,7 @@ impl LiveShard {
     async fn read(
         &self,
         freshness: Freshness,
-        size: Size,
+        size: ReadSize,
         query: Arc<ShardQuery>,
     ) -> Result<Read, StoreError> {
         let reading = self.reading(freshness, size);
@@ -389,7 +389,7 @@ impl LiveShard {
         freshness: Freshness,
     ) -> Result<(Changed, Option<Timestamp>), StoreError> {
         let query = Arc::new(ShardQuery::changed([None; 2]));
-        let seen = self.read(freshness, Size::Small, query).await?.value;
+        let seen = self.read(freshness, ReadSize::Small, query).await?.value;
         Ok((seen.changed, seen.barrier))
     }
 }

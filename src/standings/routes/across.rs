@@ -1,20 +1,17 @@
 //! One member in standings of many boards.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::answers::{EntryBody, StandingBody};
 use super::params::{AcrossParams, ReadParams, includes};
-use super::queries::{Found, answers, read};
+use super::queries::{BatchRead, answers, read};
 use crate::access::Caller;
 use crate::core::read::period::CohortChoice;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::http::App;
-use crate::http::extract::{MemberPath, Path, Query, member_id};
+use crate::http::extract::{MemberPath, Query, Shared, State};
 use crate::http::freshness::{self, NoCache};
 use crate::http::problem::{Problem, ProblemBody};
 use crate::redis::{Dated, Freshness};
@@ -66,14 +63,11 @@ pub struct BoardProblem {
 
 impl BoardEntry {
     fn new(found: &FoundIn<FoundSubset>) -> Self {
-        let FoundSubset {
-            entries, voters, ..
-        } = &found.found;
-        let entry = entries.first();
+        let subset = &found.found;
         Self {
             standing: StandingBody::found(found),
-            total: found.found.total,
-            entry: entry.map(|entry| EntryBody::new(found, entry, voters.of(0))),
+            total: subset.total,
+            entry: EntryBody::all(found, subset.entries.iter(), &subset.voters).pop(),
         }
     }
 }
@@ -89,8 +83,8 @@ impl BoardEntry {
     )
 )]
 pub async fn standings_of(
-    State(app): State<Arc<App>>,
-    Path(MemberPath { member }): Path<MemberPath>,
+    State(app): Shared,
+    member: MemberId,
     Query(params): Query<AcrossParams>,
     caller: Caller,
     freshness: Freshness,
@@ -101,7 +95,7 @@ pub async fn standings_of(
         return Err(Problem::invalid_parameter("boards", detail));
     }
     let (app, params, caller, boards) = (&*app, &params, &caller, &boards);
-    let (member, by) = (&member_id(&member)?, &caller.takers());
+    let (member, by) = (&member, &caller.takers());
     let includes = includes(params.named().include, caller)?;
     let read = async |freshness| {
         let taken = app.memory.for_entries(by, boards.len(), includes).await?;
@@ -123,10 +117,8 @@ pub async fn standings_of(
             member: member.to_string(),
             standings: standings.collect(),
         };
-        Ok(Dated {
-            value: taken.write(&body)?.into_response(),
-            as_of,
-        })
+        let value = taken.write(&body)?.into_response();
+        Ok(Dated { value, as_of })
     };
     freshness::answer(app, freshness, read).await
 }
@@ -138,7 +130,7 @@ async fn find(
     member: &MemberId,
     params: &AcrossParams,
     (caller, freshness): (&Caller, Freshness),
-) -> Result<Found<BoardEntry>, Problem> {
+) -> Result<BatchRead<BoardEntry>, Problem> {
     caller.require_board(BoardId::parse(board).ok().as_ref())?;
     let (named, window) = (params.named(), params.window.clone());
     let request = StandingRequest {

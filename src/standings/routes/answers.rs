@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use crate::core::LiveBoard;
 use crate::core::read::period::Target;
 use crate::core::read::store::standings::Entry;
+use crate::core::read::voters::Voters;
 use crate::domain::board::Board;
 use crate::domain::data::EntryData;
 use crate::domain::edition::Edition;
@@ -325,6 +326,18 @@ impl EntryBody {
             previous_rank: None,
         }
     }
+
+    /// The bodies of these entries, in their order.
+    pub(crate) fn all<'a, T>(
+        found: &FoundIn<T>,
+        entries: impl Iterator<Item = &'a Entry>,
+        voters: &Voters,
+    ) -> Vec<Self> {
+        let bodies = entries
+            .enumerate()
+            .map(|(index, entry)| Self::new(found, entry, voters.of(index)));
+        bodies.collect()
+    }
 }
 
 impl StandingBody {
@@ -354,9 +367,8 @@ impl StandingBody {
 impl PageBody {
     pub(crate) fn new(view: &PageView, found: &FoundIn<FoundPage>) -> Self {
         let FoundPage { page, voters } = &found.found;
-        let mut lines = page.entries.iter().chain(&page.me).enumerate();
-        let line = |(index, entry): (usize, &Entry)| EntryBody::new(found, entry, voters.of(index));
-        let entries = lines.by_ref().take(page.entries.len()).map(line).collect();
+        let mut entries = EntryBody::all(found, page.entries.iter().chain(&page.me), voters);
+        let me = page.me.as_ref().and_then(|_| entries.pop());
         Self {
             standing: StandingBody::found(found),
             total: page.total,
@@ -364,7 +376,7 @@ impl PageBody {
             page: view.number(),
             size: view.size,
             entries,
-            me: lines.next().map(line),
+            me,
         }
     }
 }
@@ -479,12 +491,11 @@ impl PlayedBody {
 impl PercentileBody {
     pub(crate) fn new(percentile: ShownScore, found: &FoundIn<FoundPage>) -> Self {
         let FoundPage { page, voters } = &found.found;
-        let entry = page.entries.first();
         Self {
             standing: StandingBody::found(found),
             total: page.total,
             percentile,
-            entry: entry.map(|entry| EntryBody::new(found, entry, voters.of(0))),
+            entry: EntryBody::all(found, page.entries.iter(), voters).pop(),
         }
     }
 }
@@ -492,15 +503,11 @@ impl PercentileBody {
 impl SubsetBody {
     pub(crate) fn new(found: &FoundIn<FoundSubset>) -> Self {
         let subset = &found.found;
-        let lines = subset
-            .entries
-            .iter()
-            .zip(&subset.positions)
-            .enumerate()
-            .map(|(index, (entry, position))| SubsetEntryBody {
-                position: *position,
-                entry: EntryBody::new(found, entry, subset.voters.of(index)),
-            });
+        let entries = EntryBody::all(found, subset.entries.iter(), &subset.voters);
+        let positions = subset.positions.iter().copied();
+        let lines = positions
+            .zip(entries)
+            .map(|(position, entry)| SubsetEntryBody { position, entry });
         Self {
             standing: StandingBody::found(found),
             total: subset.total,

@@ -280,6 +280,8 @@ pub async fn forget(
     let (standings, parts) = forgotten_kinds();
     let mut barrier = shard.closings.until;
     loop {
+        let barrier_ms = barrier.map(|barrier| barrier.ms().to_string());
+        let finals = barrier.map(|barrier| finals(shard, barrier));
         let forgotten = store
             .call_version(&script::FORGET, shard)
             .field("layout", LayoutArgs::new(shard))
@@ -287,14 +289,8 @@ pub async fn forget(
             .field("standings", &standings)
             .field("parts", &parts)
             .field("count", count)
-            .field(
-                "barrier",
-                barrier.map_or_else(String::new, |barrier| barrier.ms().to_string()),
-            )
-            .field(
-                "finals",
-                barrier.map_or_else(HashMap::new, |barrier| finals(shard, barrier)),
-            )
+            .field("barrier", barrier_ms.unwrap_or_default())
+            .field("finals", finals.unwrap_or_default())
             // With initial scores a line is a sum, whose terms have the same id in all periods.
             .field("keeps_place", !has_initial)
             .field("league", shard.is_league())

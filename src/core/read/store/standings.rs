@@ -15,7 +15,8 @@ use self::query::{Encoder, LEFT_OUT_MAX, QueryArgs};
 
 pub use self::answer::{ReadAnswer, ShardAnswer};
 pub use self::entries::{
-    Amounts, Entry, Line, MadeWith, Memo, Neighbourhood, Page, Slice, SortKey, Spread, Subset,
+    Amounts, Entry, MadeWith, Neighbourhood, Page, PageMemo, ShardLine, Slice, SortKey, Spread,
+    Subset,
 };
 pub use self::query::{Question, Selection, ShardQuery, Visibility};
 

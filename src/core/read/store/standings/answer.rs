@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::redis::Value;
 
-use super::entries::{Amounts, Entry, Line, Neighbourhood, Page, Slice, SortKey, Spread, Subset};
+use super::entries::{
+    Amounts, Entry, Neighbourhood, Page, ShardLine, Slice, SortKey, Spread, Subset,
+};
 use super::query::{Indexed, Question, Selection, ShardQuery};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::data::EntryData;
@@ -351,7 +353,7 @@ impl Content<'_> {
         let (position, from) = (self.parts.count()?, self.parts.count()?);
         let mut flat = self.parts.list()?;
         let line = |flat: &mut Reply| {
-            Ok(Line {
+            Ok(ShardLine {
                 mark: mark(flat)?,
                 data: self.next_data()?,
             })
