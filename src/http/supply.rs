@@ -327,6 +327,8 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::domain::ids::MemberId;
+    use crate::domain::quota::Network;
 
     fn address(number: u8) -> Takers {
         let network = Network::parse(&format!("10.0.0.{number}")).unwrap();

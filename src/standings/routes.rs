@@ -2,6 +2,7 @@
 
 pub mod across;
 pub mod answers;
+pub mod in_league;
 pub mod links;
 pub mod params;
 pub mod queries;
