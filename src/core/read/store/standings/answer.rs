@@ -203,7 +203,7 @@ impl Content<'_> {
             Question::Subset(_) => ReadAnswer::Subset(self.subset()?.into()),
             Question::Amounts(_) => ReadAnswer::Amounts(self.amounts()?),
             Question::Spread { .. } => ReadAnswer::Spread(self.spread()?),
-            Question::Slice { .. } => ReadAnswer::Slice(self.slice()?.into()),
+            Question::Slice { .. } => ReadAnswer::Slice(self.lines_around_mark()?.into()),
             Question::Positions(_) => {
                 ReadAnswer::Positions(self.parts.list()?.all(Reply::count)?.into())
             }
@@ -349,7 +349,7 @@ impl Content<'_> {
         Ok(Spread { listed, entries })
     }
 
-    fn slice(&mut self) -> Result<Slice, StoreError> {
+    fn lines_around_mark(&mut self) -> Result<Slice, StoreError> {
         let (position, from) = (self.parts.count()?, self.parts.count()?);
         let mut flat = self.parts.list()?;
         let line = |flat: &mut Reply| {
