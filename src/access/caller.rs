@@ -1,6 +1,6 @@
 //! The caller of a request, and what it may do.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, RawPathParams};
@@ -13,13 +13,11 @@ use utoipa::ToSchema;
 use super::configured_keys::role_of;
 use super::players::Player;
 use super::requirement::{Access, For};
-use crate::core::read::past::Asker;
 use crate::core::read::store::standings::Visibility;
 use crate::domain::access::{Boards, KeyName, Scope, Scopes};
 use crate::domain::board::Board;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::include::{Include, Includes};
-use crate::domain::quota::Network;
 use crate::domain::secret::Digest;
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
@@ -37,7 +35,7 @@ pub struct Caller {
     /// Its address; not kept for callers that sent an API key.
     pub(super) ip: Option<IpAddr>,
     /// The limits set by its token, if it has one.
-    pub(super) token: Option<Bounds>,
+    pub(super) token: Option<TokenBounds>,
 }
 
 /// What a read does with hidden members.
@@ -50,7 +48,7 @@ pub enum HiddenChoice {
 
 /// The limits of a caller identified by a token.
 #[derive(Clone, Debug)]
-pub(super) struct Bounds {
+pub(super) struct TokenBounds {
     /// When its access ends.
     pub(super) until: Timestamp,
     /// For a stream token: the only window that it may watch.
@@ -152,13 +150,20 @@ impl Caller {
             return Ok(());
         }
         let scope = scope.name();
-        if let KnownBy::Visit(kind) = &self.known_by {
-            let detail = format!("this needs an API key with the scope `{scope}`");
-            return Err(Problem::new(*kind, detail));
-        }
-        let own = self.own_scopes();
-        let detail = format!("this needs the scope `{scope}`; {own}");
-        Err(Problem::new(FORBIDDEN, detail))
+        let detail = match &self.known_by {
+            KnownBy::Visit(_) => format!("this needs an API key with the scope `{scope}`"),
+            _ => format!("this needs the scope `{scope}`; {}", self.own_scopes()),
+        };
+        Err(self.refused(detail))
+    }
+
+    /// The problem that it has no access.
+    fn refused(&self, detail: impl Into<String>) -> Problem {
+        let kind = match self.known_by {
+            KnownBy::Visit(kind) => kind,
+            _ => FORBIDDEN,
+        };
+        Problem::new(kind, detail)
     }
 
     /// The scopes that it has, for people.
@@ -193,14 +198,9 @@ impl Caller {
             return Ok(());
         };
         let name = Include::name(hidden);
-        let detail = format!(
+        Err(self.refused(format!(
             "`include={name}` needs an API key here, because the board's `public_includes` does not have it"
-        );
-        let kind = match self.known_by {
-            KnownBy::Visit(kind) => kind,
-            _ => FORBIDDEN,
-        };
-        Err(Problem::new(kind, detail))
+        )))
     }
 
     /// The requested visibility: only moderators see hidden members.
@@ -220,33 +220,36 @@ impl Caller {
         Ok(Track::Raw)
     }
 
-    /// The accounts that its resources are charged to: its API key, a player itself, and its address unless it sent a key
-    /// itself.
-    pub(crate) fn takers(&self) -> Takers {
-        let known = match &self.known_by {
+    /// Its API key, or the player.
+    fn known_taker(&self) -> Option<Taker> {
+        match &self.known_by {
             KnownBy::Key(name, _) => Some(Taker::Key(name.clone())),
             KnownBy::Configuration(digest) => Some(Taker::Configured(digest.half())),
             KnownBy::Player(player) => Some(Taker::Player(player.sub().clone())),
             KnownBy::Nothing | KnownBy::Visit(_) => None,
-        };
-        Takers::both(known, self.ip.map(|ip| Taker::Address(ip.into())))
+        }
+    }
+
+    /// The accounts that its resources are charged to: its API key, a player itself, and its address unless it sent a key
+    /// itself.
+    pub(crate) fn takers(&self) -> Takers {
+        let address = self.ip.map(|ip| Taker::Address(ip.into()));
+        Takers::both(self.known_taker(), address)
+    }
+
+    /// What distinguishes it from others when it has past standings built; `None` without keys.
+    pub(crate) fn taker_of_past(&self) -> Option<Taker> {
+        if matches!(self.known_by, KnownBy::Nothing) {
+            return None;
+        }
+        let ip = self.ip.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
+        Some(self.known_taker().unwrap_or(Taker::Address(ip.into())))
     }
 
     /// Whether it sent an API key itself, so that its address doesn't matter.
     pub(super) fn has_sent_key(&self) -> bool {
         let is_key = matches!(self.known_by, KnownBy::Key(..) | KnownBy::Configuration(_));
         is_key && self.token.is_none()
-    }
-
-    /// What distinguishes it from others when it has past standings built; `None` without keys.
-    pub(crate) fn asker(&self) -> Option<Asker> {
-        Some(match &self.known_by {
-            KnownBy::Nothing => return None,
-            KnownBy::Visit(_) => Asker::Address(self.ip.map(Network::from)),
-            KnownBy::Configuration(digest) => Asker::Configured(digest.half()),
-            KnownBy::Key(name, _) => Asker::Key(name.clone()),
-            KnownBy::Player(player) => Asker::Player(player.sub().clone()),
-        })
     }
 
     /// Checks a route's access rules.

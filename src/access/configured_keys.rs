@@ -77,13 +77,13 @@ impl ApiKeys {
         self.0.is_empty()
     }
 
-    /// The scopes of the key with a matching digest. Takes the same time for every wrong key.
-    pub(super) fn scopes_of(&self, is_meant: impl Fn(&Digest) -> bool) -> Option<Scopes> {
+    /// The scopes of the key with a matching digest, and that digest. Takes the same time for every wrong key.
+    pub(super) fn find(&self, is_meant: impl Fn(&Digest) -> bool) -> Option<(Scopes, Digest)> {
         self.0
             .iter()
             .filter(|(_, digest)| is_meant(digest))
-            .map(|(scopes, _)| *scopes)
-            .reduce(Scopes::and)
+            .copied()
+            .reduce(|(one, _), (other, digest)| (one.and(other), digest))
     }
 
     /// The index of the first key with this digest. Takes the same time for every wrong key.
@@ -117,8 +117,8 @@ mod tests {
             .parse()
             .unwrap();
         let scopes = |key: &str| {
-            let scopes = keys.scopes_of(|own| *own == Digest::of(key));
-            scopes.map(|scopes| scopes.to_string())
+            let found = keys.find(|own| *own == Digest::of(key));
+            found.map(|(scopes, _)| scopes.to_string())
         };
         assert_eq!(scopes("reader-1").as_deref(), Some("read"));
         assert_eq!(scopes("writer-1").as_deref(), Some("read, write"));
@@ -126,7 +126,10 @@ mod tests {
         for wrong in ["r", "reader-11", "", "a"] {
             assert_eq!(scopes(wrong), None, "{wrong}");
         }
-        let role = |key: &str| keys.scopes_of(|own| *own == Digest::of(key)).map(role_of);
+        let role = |key: &str| {
+            let found = keys.find(|own| *own == Digest::of(key));
+            found.map(|(scopes, _)| role_of(scopes))
+        };
         let roles = ["reader-1", "writer-1", "a:1:2345"].map(role);
         assert_eq!(roles, [Some("read"), Some("write"), Some("admin")]);
         assert!(!format!("{keys:?}").contains("reader-1"));

@@ -1,12 +1,11 @@
 //! Identifies callers.
 
-use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
 
-use super::caller::{Bounds, Caller, KnownBy};
+use super::caller::{Caller, KnownBy, TokenBounds};
 use super::configured_keys::{ApiKeys, bearer};
 use super::keyring::{self, LiveKey, SECRET_PREFIX, Unfit};
 use super::players::PlayerKeys;
@@ -67,7 +66,7 @@ impl Gate {
             return Err(unknown());
         };
         let digest = Digest::of(sent);
-        if let Some(caller) = self.configured(digest) {
+        if let Some(caller) = self.configured(|own| *own == digest) {
             return Ok((caller, None));
         }
         let engine = &self.app.engine;
@@ -80,7 +79,7 @@ impl Gate {
             let token = players.verify(sent, engine.clock.now())?;
             let known_by = KnownBy::Player(Arc::new(token.player));
             let mut caller = Caller::with(token.scopes, token.boards, known_by);
-            caller.token = Some(Bounds {
+            caller.token = Some(TokenBounds {
                 until: token.expires_at,
                 window: None,
             });
@@ -90,9 +89,9 @@ impl Gate {
         Ok(Holder::of(key, digest).send())
     }
 
-    /// The caller with a configured key of this digest.
-    fn configured(&self, digest: Digest) -> Option<Caller> {
-        let scopes = self.admitted.keys.scopes_of(|own| *own == digest)?;
+    /// The caller with the configured key whose digest is meant.
+    fn configured(&self, is_meant: impl Fn(&Digest) -> bool) -> Option<Caller> {
+        let (scopes, digest) = self.admitted.keys.find(is_meant)?;
         let known_by = KnownBy::Configuration(digest);
         Some(Caller::with(scopes, Boards::all(), known_by))
     }
@@ -103,22 +102,13 @@ impl Gate {
         name: Option<&KeyName>,
         is_meant: impl Fn(&Digest) -> bool,
     ) -> Result<Holder, Problem> {
-        let meant = Cell::new(None);
-        let note = |digest: &Digest| meant.set(Some(*digest));
-        let is_meant = |digest: &Digest| is_meant(digest).then(|| note(digest)).is_some();
         let Some(name) = name else {
-            let known = self.admitted.keys.scopes_of(is_meant).and(meant.get());
-            let caller = known
-                .and_then(|digest| self.configured(digest))
-                .ok_or_else(unknown)?;
+            let caller = self.configured(is_meant).ok_or_else(unknown)?;
             return Ok(Holder { caller, key: None });
         };
         let engine = &self.app.engine;
         let (keyring, now) = (keyring::of(engine), engine.clock.now());
-        let key = keyring
-            .find_named(name, is_meant, now)
-            .map_err(unfit_for_use)?;
-        let digest = meant.get().ok_or_else(unknown)?;
+        let (key, digest) = keyring.find_named(name, is_meant, now)?;
         Ok(Holder::of(key, digest))
     }
 
@@ -128,8 +118,7 @@ impl Gate {
             return Err(unknown());
         }
         let engine = &self.app.engine;
-        let key = keyring::of(engine).find(digest, engine.clock.now());
-        key.map_err(unfit_for_use)
+        Ok(keyring::of(engine).find(digest, engine.clock.now())?)
     }
 
     /// Begins a session of the console with this id for the holder of this key. Counts as a request of the key.
@@ -209,29 +198,27 @@ pub(super) fn unknown() -> Problem {
     Problem::new(UNAUTHENTICATED, detail)
 }
 
-pub(super) fn unfit_for_use(unfit: Unfit) -> Problem {
-    match unfit {
-        Unfit::Unknown => unknown(),
-        Unfit::Expired => {
-            Problem::new(UNAUTHENTICATED, "the API key has expired; send another one")
+impl From<Unfit> for Problem {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Unknown => unknown(),
+            Unfit::Expired => {
+                Self::new(UNAUTHENTICATED, "the API key has expired; send another one")
+            }
+            // The key may be valid: clients throw away keys that are called invalid.
+            Unfit::Unconfirmed => Self::new(
+                STORE_UNAVAILABLE,
+                "the API key can't be checked: Redis has not answered for 5 seconds; try again",
+            ),
         }
-        // The key may be valid: clients throw away keys that are called invalid.
-        Unfit::Unconfirmed => Problem::new(
-            STORE_UNAVAILABLE,
-            "the API key can't be checked: Redis has not answered for 5 seconds; try again",
-        ),
     }
 }
 
 /// Checks that a request does not exceed the rate of its key.
 pub(super) fn check_rate(spent: Option<&Spent>) -> Result<(), Problem> {
-    match spent {
-        Some(Spent {
-            rate, remaining, ..
-        }) if remaining.is_none() => {
-            let detail = format!("the API key may send {rate} to each instance");
-            Err(Problem::new(RATE_LIMITED, detail))
-        }
-        _ => Ok(()),
-    }
+    let Some(used_up) = spent.filter(|spent| spent.remaining.is_none()) else {
+        return Ok(());
+    };
+    let detail = format!("the API key may send {} to each instance", used_up.rate);
+    Err(Problem::new(RATE_LIMITED, detail))
 }

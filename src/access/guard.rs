@@ -1,7 +1,6 @@
 //! The layer before a route that admits callers with access.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -10,8 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::Route;
-use axum::routing::future::RouteFuture;
-use futures::future::{BoxFuture, Either, ready};
+use futures::future::BoxFuture;
 use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
@@ -170,28 +168,10 @@ pub(crate) struct Guarded {
     access: Access,
 }
 
-/// The response of a route in progress, to which headers are added.
-pub(crate) struct Finishing {
-    answer: RouteFuture<Infallible>,
-    gate: Arc<Gate>,
-    access: Access,
-    spent: Option<Spent>,
-}
-
-impl Future for Finishing {
-    type Output = Result<Response, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = std::task::ready!(Pin::new(&mut self.answer).poll(context))?;
-        let spent = self.spent.as_ref();
-        Poll::Ready(Ok(self.gate.finish(self.access, spent, answer)))
-    }
-}
-
 impl Service<Request> for Guarded {
     type Response = Response;
     type Error = Infallible;
-    type Future = Either<Finishing, BoxFuture<'static, Result<Response, Infallible>>>;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Service::<Request>::poll_ready(&mut self.route, context)
@@ -201,37 +181,26 @@ impl Service<Request> for Guarded {
         let (gate, access) = (Arc::clone(&self.gate), self.access);
         let (mut parts, body) = request.into_parts();
         let (spent, decision) = gate.decide(access, &mut parts);
-        match decision {
+        if let Decision::Admitted(caller) = decision {
             // Calls the route without cloning it.
-            Decision::Admitted(caller) => {
-                gate.let_in(&mut parts, caller);
-                Either::Left(Finishing {
-                    answer: self.route.call(Request::from_parts(parts, body)),
-                    gate,
-                    access,
-                    spent,
-                })
-            }
-            Decision::IfThere(_) | Decision::IfPublic(_) | Decision::IfGood(_) => {
-                let waiting = self.route.clone();
-                let mut route = std::mem::replace(&mut self.route, waiting);
-                Either::Right(Box::pin(async move {
-                    let decided = (spent, decision);
-                    let (spent, admitted) = gate.admit(access, &mut parts, decided).await;
-                    let response = match admitted {
-                        Ok(caller) => {
-                            gate.let_in(&mut parts, caller);
-                            route.call(Request::from_parts(parts, body)).await?
-                        }
-                        Err(problem) => problem.into_response(),
-                    };
-                    Ok(gate.finish(access, spent.as_ref(), response))
-                }))
-            }
-            Decision::Refused(problem) => {
-                let response = gate.finish(access, spent.as_ref(), problem.into_response());
-                Either::Right(Box::pin(ready(Ok(response))))
-            }
+            gate.let_in(&mut parts, caller);
+            let response = self.route.call(Request::from_parts(parts, body));
+            return Box::pin(
+                async move { Ok(gate.finish(access, spent.as_ref(), response.await?)) },
+            );
         }
+        let waiting = self.route.clone();
+        let mut route = std::mem::replace(&mut self.route, waiting);
+        Box::pin(async move {
+            let (spent, admitted) = gate.admit(access, &mut parts, (spent, decision)).await;
+            let response = match admitted {
+                Ok(caller) => {
+                    gate.let_in(&mut parts, caller);
+                    route.call(Request::from_parts(parts, body)).await?
+                }
+                Err(problem) => problem.into_response(),
+            };
+            Ok(gate.finish(access, spent.as_ref(), response))
+        })
     }
 }

@@ -36,12 +36,12 @@ pub fn of(engine: &Engine) -> &Keyring {
 /// The API keys in memory.
 #[derive(Debug, Default)]
 pub struct Keyring {
-    held: RwLock<Held>,
-    known: Mutex<Known>,
+    held: RwLock<HeldKeys>,
+    known: Mutex<KnownChanges>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldKeys {
     by_name: HashMap<KeyName, Arc<LiveKey>>,
     /// By the first half of each valid digest.
     by_digest: HashMap<u128, Secret>,
@@ -60,7 +60,7 @@ struct Secret {
 
 /// An instance's knowledge of changes.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownChanges {
     heard: Heard,
     /// Whether all keys must be read.
     is_all_unread: bool,
@@ -129,12 +129,10 @@ impl LiveKey {
             Ok(state) => {
                 let remaining = state.remaining_burst_capacity();
                 let used = rate.count.get().saturating_sub(remaining);
-                let wait = state.quota().replenish_interval().saturating_mul(used);
-                let remaining = Some(remaining);
                 Spent {
                     rate,
-                    remaining,
-                    wait,
+                    remaining: Some(remaining),
+                    wait: state.quota().replenish_interval().saturating_mul(used),
                 }
             }
             Err(over) => Spent {
@@ -176,7 +174,7 @@ fn limiter(rate: Rate) -> Option<Arc<Limiter>> {
     Some(Arc::new(RateLimiter::direct(quota).with_middleware()))
 }
 
-impl Held {
+impl HeldKeys {
     /// Checks that the keys in memory were confirmed recently.
     fn check_confirmed(&self) -> Result<(), Unfit> {
         let confirmed = self.confirmed_at.map(|at| at.elapsed());
@@ -216,19 +214,19 @@ impl Keyring {
         found.key.open(found.until, now)
     }
 
-    /// The API key with a name, if one of its valid secrets has this digest.
+    /// The API key with a name, if one of its valid secrets has the digest that is meant; and that digest.
     pub fn find_named(
         &self,
         name: &KeyName,
         is_meant: impl Fn(&Digest) -> bool,
         now: Timestamp,
-    ) -> Result<Arc<LiveKey>, Unfit> {
+    ) -> Result<(Arc<LiveKey>, Digest), Unfit> {
         let held = self.held.read();
         held.check_confirmed()?;
         let key = held.by_name.get(name).ok_or(Unfit::Unknown)?;
         let secret = key.secrets().find(|(digest, _)| is_meant(digest));
-        let (_, until) = secret.ok_or(Unfit::Unknown)?;
-        key.open(until, now)
+        let (digest, until) = secret.ok_or(Unfit::Unknown)?;
+        Ok((key.open(until, now)?, digest))
     }
 
     /// The API key with a name, if it is in memory.
@@ -256,10 +254,8 @@ pub async fn refresh(engine: &Engine) -> Result<(), Error> {
     let histories = engine.store.histories().await;
     let news = boards::news(&engine.store, keys::OF_API_KEYS, known.heard.sequence).await?;
     known.is_all_unread |= known.heard.has_gone_back(histories, &news);
-    let changed = news.changed.iter();
-    known
-        .unread
-        .extend(changed.flat_map(|name| KeyName::parse(name)));
+    let changed = news.changed.iter().flat_map(|name| KeyName::parse(name));
+    known.unread.extend(changed);
     let names = if known.is_all_unread {
         store::all_names(&engine.store).await?
     } else {
@@ -355,7 +351,7 @@ mod tests {
         let named = |name, secret, ms| {
             let (name, digest) = (KeyName::parse(name).unwrap(), Digest::of(secret));
             let found = ring.find_named(&name, |own| *own == digest, at(ms));
-            found.map(|key| key.name.to_string())
+            found.map(|(key, _)| key.name.to_string())
         };
         assert_eq!(named("a", "new", 5).as_deref(), Ok("a"));
         assert_eq!(named("a", "old", 99).as_deref(), Ok("a"));

@@ -40,17 +40,17 @@ const SECRET_BYTES_MIN: usize = 32;
 
 /// The keys that sign players' tokens.
 #[derive(Clone, Default)]
-pub struct PlayerKeys(Arc<Known>);
+pub struct PlayerKeys(Arc<KeysByKid>);
 
 #[derive(Default)]
-struct Known {
+struct KeysByKid {
     /// By `kid`; `None` is for tokens without one.
-    keys: HashMap<Option<String>, Key>,
+    keys: HashMap<Option<String>, PlayerKey>,
     audience: String,
 }
 
 /// A key and its only algorithm.
-struct Key {
+struct PlayerKey {
     algorithm: Algorithm,
     key: DecodingKey,
 }
@@ -74,7 +74,7 @@ pub struct Player {
 
 /// What a token allows.
 #[derive(Debug)]
-pub(crate) struct Token {
+pub(crate) struct PlayerToken {
     pub(crate) player: Player,
     pub(crate) scopes: Scopes,
     pub(crate) boards: Boards,
@@ -93,7 +93,8 @@ impl PlayerKeys {
             for jwk in &set.keys {
                 let kid = jwk.common.key_id.clone();
                 let name = kid.clone().unwrap_or_default();
-                let key = Key::of(jwk).map_err(|error| format!("the key {name:?} {error}"))?;
+                let key =
+                    PlayerKey::of(jwk).map_err(|error| format!("the key {name:?} {error}"))?;
                 if keys.insert(kid, key).is_some() {
                     return Err(format!(
                         "two keys have the `kid` {name:?}; each needs its own"
@@ -105,13 +106,14 @@ impl PlayerKeys {
             }
         }
         if let Some(single) = single {
-            let key = Key::single(single).map_err(|error| format!("the single key {error}"))?;
+            let key =
+                PlayerKey::single(single).map_err(|error| format!("the single key {error}"))?;
             if keys.insert(None, key).is_some() {
                 return Err("two keys have no `kid`; only one may lack it".to_owned());
             }
         }
         let audience = audience.to_owned();
-        Ok(Self(Arc::new(Known { keys, audience })))
+        Ok(Self(Arc::new(KeysByKid { keys, audience })))
     }
 
     /// Whether there are none.
@@ -139,7 +141,7 @@ impl PlayerKeys {
     }
 
     /// What a token allows, if it is a valid player's token.
-    pub(crate) fn verify(&self, token: &str, now: Timestamp) -> Result<Token, Problem> {
+    pub(crate) fn verify(&self, token: &str, now: Timestamp) -> Result<PlayerToken, Problem> {
         let verified = self.claims(token).and_then(|claims| {
             let claims = Claims(claims);
             claims.read(&self.0.audience, now.ms().div_euclid(1_000))
@@ -184,7 +186,7 @@ impl PlayerKeys {
     }
 }
 
-impl Key {
+impl PlayerKey {
     fn of(jwk: &Jwk) -> Result<Self, String> {
         let algorithm = match &jwk.algorithm {
             AlgorithmParameters::OctetKey(_) => Algorithm::HS256,
@@ -241,7 +243,7 @@ impl Key {
 struct Claims(Map<String, Value>);
 
 impl Claims {
-    fn read(&self, audience: &str, now_s: i64) -> Result<Token, String> {
+    fn read(&self, audience: &str, now_s: i64) -> Result<PlayerToken, String> {
         let aud = self.claim("aud")?;
         let is_among = |all: &Vec<Value>| all.iter().any(|one| one == audience);
         if aud != audience && !aud.as_array().is_some_and(is_among) {
@@ -287,7 +289,7 @@ impl Claims {
             plays: has("play"),
             votes: has("vote"),
         };
-        Ok(Token {
+        Ok(PlayerToken {
             player,
             scopes: has("read").then_some(Scope::Read).into_iter().collect(),
             boards,

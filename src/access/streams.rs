@@ -6,8 +6,8 @@ use axum::http::header;
 use axum::http::request::Parts;
 use url::form_urlencoded;
 
-use super::caller::{Bounds, Caller, KnownBy};
-use super::gate::{Gate, Holder, unfit_for_use, unknown};
+use super::caller::{Caller, KnownBy, TokenBounds};
+use super::gate::{Gate, Holder, unknown};
 use super::players::Player;
 use super::requirement::Access;
 use super::stream_tokens::model::{Maker, SentToken, StreamToken};
@@ -63,8 +63,8 @@ impl Caller {
             KnownBy::Nothing | KnownBy::Configuration(_) | KnownBy::Player(_) => Ok(()),
             KnownBy::Key(name, digest) => {
                 let keyring = keyring::of(&app.engine);
-                let key = keyring.find_named(name, |own| own == digest, now);
-                let holder = Holder::of(key.map_err(unfit_for_use)?, *digest);
+                let (key, digest) = keyring.find_named(name, |own| own == digest, now)?;
+                let holder = Holder::of(key, digest);
                 holder.caller.require(needs.scope)?;
                 holder.caller.require_board(Some(&board.id))
             }
@@ -158,7 +158,7 @@ impl Gate {
         }
         caller.require(Scope::Read)?;
         caller.require_board(Some(&said.board))?;
-        let bounds = Bounds {
+        let bounds = TokenBounds {
             until: said.expires_at,
             window: Some(said.window.as_str().into()),
         };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use futures::FutureExt;
 
 use super::{Check, LOOK_AGAIN_AFTER, Outcome, Place, Repair, store};
-use crate::core::board::store::purge::{self, Cause, Unneeded};
+use crate::core::board::purge::{self, Cause, Unneeded};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::redis::StoreError;

@@ -9,7 +9,7 @@ use crate::domain::league::decision::Move;
 use crate::domain::score::ShownScore;
 use crate::http::problem::{NO_LEAGUE, Problem};
 use crate::leagues::tiers::routes::HistoryBody;
-use crate::standings::routes::answers::PlayedBody;
+use crate::standings::routes::in_league::PlayedBody;
 use crate::standings::routes::queries::QueryResult;
 
 /// How many periods it covers.

@@ -12,7 +12,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 
 use super::{Console, unless};
-use crate::access::sessions::work::{ID_BYTES, new_id};
+use crate::access::sessions::{ID_BYTES, new_id};
 use crate::access::{Caller, Holder, sessions};
 use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
@@ -104,7 +104,7 @@ impl Visitor {
             return Ok(Holder::anybody());
         }
         let id = self.session.as_ref().ok_or_else(nobody)?;
-        let session = sessions::work::find(&app.engine, id).await?;
+        let session = sessions::find(&app.engine, id).await?;
         gate.holder(id, &session.ok_or_else(nobody)?)
     }
 
@@ -113,7 +113,7 @@ impl Visitor {
         let Console { app, gate, .. } = &*self.console;
         let id = new_id()?;
         let (session, begun_by) = gate.begin_session(&id, key)?;
-        sessions::work::begin(&app.engine, &id, &session, &begun_by).await?;
+        sessions::begin(&app.engine, &id, &session, &begun_by).await?;
         self.end_session().await?;
         self.cookie(Cookie::Session, &id)
     }
@@ -126,7 +126,7 @@ impl Visitor {
 
     async fn end_session(&self) -> Result<(), Problem> {
         if let Some(id) = &self.session {
-            sessions::work::end(&self.console.app.engine, id).await?;
+            sessions::end(&self.console.app.engine, id).await?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::hooks::Hooks;
 use super::jobs::faults::Faults;
 use super::jobs::instances::Presence;
 use super::jobs::schedule::Schedule;
-use super::read::past::Line;
+use super::read::past::BuildQueue;
 use super::read::rollover::Completing;
 use super::states::States;
 use super::write::left_behind::Homes;
@@ -56,7 +56,7 @@ pub struct Engine {
     pub states: States,
     pub(crate) boards: Boards,
     pub(crate) completing: Completing,
-    pub(crate) past: Line,
+    pub(crate) past: BuildQueue,
     /// When the registries of boards are looked through.
     pub(crate) registries: Schedule<BoardId>,
     /// When the periods of boards are to be closed.
@@ -80,7 +80,7 @@ impl Engine {
             states: States::default(),
             boards: Boards::default(),
             completing: Completing::default(),
-            past: Line::default(),
+            past: BuildQueue::default(),
             registries: Schedule::default(),
             closings: Schedule::default(),
             digesting: tokio::sync::Mutex::default(),

@@ -102,6 +102,8 @@ impl From<Error> for Problem {
         let detail = error.to_string();
         let retry_after = match error {
             Error::Rejected { wait_s, .. } => wait_s,
+            Error::LeagueTurning(wait_ms) => Some(wait_ms.div_ceil(1_000).max(1)),
+            Error::TooMuchPast(wait) => Some(wait.as_secs() + 1),
             _ => None,
         };
         let kind = match error {
@@ -109,13 +111,8 @@ impl From<Error> for Problem {
             Error::QuotaExceeded(quota) => {
                 return Self::new(QUOTA_EXCEEDED, detail).with(Own::UsedUp(quota));
             }
-            Error::LeagueTurning(wait_ms) => {
-                let wait = Own::RetryAfter(wait_ms.div_ceil(1_000).max(1));
-                return Self::new(LEAGUE_TURNING, detail).with(wait);
-            }
-            Error::TooMuchPast(wait) => {
-                return Self::new(RATE_LIMITED, detail).with(Own::RetryAfter(wait.as_secs() + 1));
-            }
+            Error::LeagueTurning(_) => LEAGUE_TURNING,
+            Error::TooMuchPast(_) => RATE_LIMITED,
             Error::ClockDoubted(_) => TIME_UNCERTAIN,
             Error::Again(_) => CONTENTION,
             Error::Store(StoreError::Unavailable(_)) => {

@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::board::FieldError;
-use super::ids::{self, BOARD_ID_BYTES_MAX, BoardId, IdError};
+use super::ids::{self, BOARD_ID_BYTES_MAX, BoardId, IdError, MemberId};
+use super::quota::Network;
 use super::texts::{checked_text, serde_as_text, words};
 use super::time::Timestamp;
 
@@ -38,6 +39,19 @@ words! {
         /// Everything, and API keys.
         Admin = "admin",
     }
+}
+
+/// One that takes from what all callers share.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Taker {
+    /// An API key of the configuration, by half of its digest.
+    Configured(u128),
+    /// A stored API key.
+    Key(KeyName),
+    /// A player.
+    Player(MemberId),
+    /// A client without an API key, by its address.
+    Address(Network),
 }
 
 /// A set of scopes.

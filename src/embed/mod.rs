@@ -60,7 +60,7 @@ struct Params {
 
 #[derive(Template)]
 #[template(path = "embed/standing.html")]
-struct Shown<'a> {
+struct StandingPage<'a> {
     title: &'a str,
     window: &'a str,
     /// The stylesheet with the colours that were asked for.
@@ -72,7 +72,7 @@ struct Shown<'a> {
 
 #[derive(Template)]
 #[template(path = "embed/trouble.html")]
-struct Trouble<'a> {
+struct TroublePage<'a> {
     problem: &'a Problem,
 }
 
@@ -128,7 +128,7 @@ async fn show(
     let mut response = match page {
         Ok(page) => Html(page).into_response(),
         Err(problem) => {
-            let Ok(page) = (Trouble { problem: &problem }).render() else {
+            let Ok(page) = (TroublePage { problem: &problem }).render() else {
                 let cause = "an embedded page can't be rendered".to_owned();
                 return Problem::internal(cause).into_response();
             };
@@ -176,7 +176,7 @@ impl Embed {
         let [path @ .., _] = path;
         let standing = self.read(&address(&path, &query), arrival).await?;
         let title = definition.title.as_str();
-        let page = Shown {
+        let page = StandingPage {
             title: if title.is_empty() { board } else { title },
             window,
             colours: params.colours.address(),

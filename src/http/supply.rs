@@ -10,23 +10,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::domain::access::KeyName;
-use crate::domain::ids::MemberId;
-use crate::domain::quota::Network;
+pub use crate::domain::access::Taker;
 
 /// The share of a supply that is kept for takers with little: an eighth.
 const KEPT: usize = 8;
-
-/// One that takes from a supply.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum Taker {
-    /// An API key of the configuration, by half of its digest.
-    Configured(u128),
-    /// A stored API key.
-    Key(KeyName),
-    Player(MemberId),
-    Address(Network),
-}
 
 /// All takers that a request counts for: it gets what each of them may have. Empty for what the service does for itself.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -340,6 +327,8 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::domain::ids::MemberId;
+    use crate::domain::quota::Network;
 
     fn address(number: u8) -> Takers {
         let network = Network::parse(&format!("10.0.0.{number}")).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::core::read::reader::Reader;
-use crate::core::read::store::standings::{Page, Query, Selection, Visibility};
+use crate::core::read::store::standings::{Page, Question, Selection, ShardQuery, Visibility};
 use crate::core::write::seats::{Reason, TakenSeat};
 use crate::core::write::store::seats;
 use crate::core::{Engine, Error, LiveBoard};
@@ -34,17 +34,15 @@ pub async fn join(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<Jo
     };
     let series = Series::shown(List::Period(section.period.unit));
     let look = async |live: Arc<LiveBoard>| {
-        let [shard] = live.shards_of(section) else {
-            panic!("invariant: a cohort lies in one shard");
-        };
-        let query = Query::Page {
-            standing: Standing::of(series, section),
+        let shard = live.shard_of_cohort(section);
+        let page = Question::Page {
             selection: Selection::Behind(0),
             count: 1,
             member: Some(member.clone()),
         };
         let reader = Reader::new(engine, &live, Freshness::Current);
-        reader.ask(shard, series, query).await
+        let query = ShardQuery::new(Standing::of(series, section), page);
+        reader.ask(shard, query).await
     };
     let cohort = engine.with_board(id, look).await?;
     Ok(Joined { taken, cohort })

@@ -20,7 +20,7 @@ const NO_MEMBER: &[u8] = b"null}";
 
 /// A message about a standing. Messages about the same page share its bytes.
 #[derive(Debug)]
-pub(super) struct Message {
+pub(super) struct StreamMessage {
     pub(super) key: Arc<str>,
     /// Identifies its content.
     pub(super) id: String,
@@ -31,7 +31,7 @@ pub(super) struct Message {
 
 /// A serialized page.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct WrittenPage {
     key: Arc<str>,
     id: String,
     /// Everything before the member's entry.
@@ -39,7 +39,7 @@ pub(super) struct Written {
     board: Arc<Board>,
 }
 
-impl Written {
+impl WrittenPage {
     pub(super) fn new(page: &PageBody, id: String, board: &Arc<Board>) -> Result<Self, Problem> {
         let json = to_json(page)?;
         let head = json
@@ -54,7 +54,7 @@ impl Written {
     }
 
     /// The message for watchers that name no member.
-    pub(super) fn without_member(&self) -> Message {
+    pub(super) fn without_member(&self) -> StreamMessage {
         self.message(b"null", self.id.clone())
     }
 
@@ -65,7 +65,7 @@ impl Written {
         me: Option<&EntryBody>,
         edition: Option<String>,
         content: Option<u128>,
-    ) -> Result<Message, Problem> {
+    ) -> Result<StreamMessage, Problem> {
         let content = content.map(|content| format!("{content:x}"));
         let id = [Some(self.id.clone()), edition, content]
             .into_iter()
@@ -75,9 +75,9 @@ impl Written {
         Ok(self.message(&to_json(&me)?, id))
     }
 
-    fn message(&self, me: &[u8], id: String) -> Message {
+    fn message(&self, me: &[u8], id: String) -> StreamMessage {
         let tail = [me, b"}\nid: ", id.as_bytes(), b"\n\n"].concat();
-        Message {
+        StreamMessage {
             key: Arc::clone(&self.key),
             id,
             parts: [self.head.clone(), tail.into()],

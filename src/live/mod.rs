@@ -8,7 +8,7 @@
 //! ```
 //!
 //! - The **hub** has a task for each board that is watched, until its last watcher leaves. Four times a second it *looks*
-//!   at the board: it reads each shard's change counters (`Query::Changed`). With a task per board, a shard that does not
+//!   at the board: it reads each shard's change counters (`Question::Changed`). With a task per board, a shard that does not
 //!   respond delays no other board.
 //! - A **topic** is a board, a window, a cohort, a track, a size and an `include`. If a look shows a change, the topic
 //!   reads the page with the code of the page route, and serializes it once. If more than the revision differs from the
@@ -180,10 +180,8 @@ pub async fn stream(
     };
     let permit = streams.permits.take(&read.by)?;
     let (watching, news) = streams.hub.join(&app, &name, member.as_ref()).await?;
-    let known = read
-        .headers
-        .get(LAST_EVENT_ID)
-        .and_then(|known| known.to_str().ok());
+    let known = read.headers.get(LAST_EVENT_ID);
+    let known = known.and_then(|known| known.to_str().ok());
     let watcher = Watcher::new(&app, (caller, needs), (watching, permit, news), known);
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),

@@ -49,13 +49,12 @@ impl Permits {
             }
             Shortage::Of(one) => {
                 let max = self.bound(one);
-                let detail = match one {
-                    Taker::Configured(_) | Taker::Key(_) => {
-                        format!("the API key already has {max} streams")
-                    }
-                    Taker::Player(_) => format!("the player already has {max} streams"),
-                    Taker::Address(_) => format!("this address already has {max} streams"),
+                let who = match one {
+                    Taker::Configured(_) | Taker::Key(_) => "the API key",
+                    Taker::Player(_) => "the player",
+                    Taker::Address(_) => "this address",
                 };
+                let detail = format!("{who} already has {max} streams");
                 Problem::new(TOO_MANY_STREAMS, detail).with(Own::RetryAfter(RETRY_AFTER_S))
             }
         })

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::watch::{self, Receiver};
 
-use super::message::{Message, Written, content_of_member};
+use super::message::{StreamMessage, WrittenPage, content_of_member};
 use crate::core::read::look::Moment;
 use crate::domain::edition::Edition;
 use crate::domain::ids::MemberId;
@@ -20,23 +20,23 @@ pub(super) enum News {
     #[default]
     None,
     /// The content of the standing.
-    Message(Arc<Message>),
+    Message(Arc<StreamMessage>),
     /// The end of the topic, and its reason.
     End(Arc<Problem>),
 }
 
 /// The progress of a topic. The task that holds it reads the standing for all watchers.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
-    pub(super) shown: Option<Shown>,
-    pub(super) members: HashMap<MemberId, Member>,
+pub(super) struct TopicProgress {
+    pub(super) shown: Option<ShownPage>,
+    pub(super) members: HashMap<MemberId, WatchedMember>,
     /// The members whose entries are to be read, in order.
     pub(super) turns: VecDeque<MemberId>,
 }
 
 /// The current page.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ShownPage {
     /// The state of the standing seen before the page was read.
     pub(super) moment: Moment,
     /// The page includes everything acknowledged by then.
@@ -49,7 +49,7 @@ pub(super) struct Shown {
     pub(super) key: String,
     /// A hash of its content.
     pub(super) content: u128,
-    pub(super) written: Written,
+    pub(super) written: WrittenPage,
     pub(super) entries: Vec<EntryBody>,
     /// The ranks in the previous message; empty if that was about another period.
     pub(super) before: Ranks,
@@ -58,7 +58,7 @@ pub(super) struct Shown {
 pub(super) type Ranks = HashMap<Arc<str>, Option<u64>>;
 
 #[derive(Debug, Default)]
-pub(super) struct Member {
+pub(super) struct WatchedMember {
     pub(super) news: watch::Sender<News>,
     /// Whether it waits to be read.
     pub(super) waits: bool,
@@ -75,7 +75,7 @@ struct MemberTold {
     ranks: [Option<u64>; 2],
 }
 
-impl Progress {
+impl TopicProgress {
     /// Subscribes to a member's messages.
     pub(super) fn subscribe(&mut self, member: &MemberId) -> Receiver<News> {
         let known = self.members.entry(member.clone());
@@ -95,7 +95,7 @@ impl Progress {
     }
 }
 
-impl Shown {
+impl ShownPage {
     /// The entry of a member, if the page has it.
     pub(super) fn entry(&self, member: &str) -> Option<&EntryBody> {
         let is_own = |entry: &&EntryBody| entry.member.as_deref() == Some(member);
@@ -110,12 +110,12 @@ impl Shown {
     }
 }
 
-impl Member {
+impl WatchedMember {
     /// Sends a page and a member's entry to the member's watchers. `edition`: that of the entry, if it differs from that of
     /// the page.
     pub(super) fn tell(
         &mut self,
-        shown: &Shown,
+        shown: &ShownPage,
         me: Option<EntryBody>,
         edition: Option<&Edition>,
     ) -> Result<(), Problem> {
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_member_that_nobody_watches_is_forgotten() {
         let member = |text: &str| MemberId::parse(text).unwrap();
-        let mut progress = Progress::default();
+        let mut progress = TopicProgress::default();
         let stays = progress.subscribe(&member("ann"));
         let leaves = [(); 2].map(|()| progress.subscribe(&member("bob")));
         progress.forget_those_who_left();

@@ -11,11 +11,11 @@ use metrics::histogram;
 use tokio::sync::watch::{self, Receiver};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::message::{Written, content_of_page};
-use super::progress::{News, Progress, Ranks, Shown};
+use super::message::{WrittenPage, content_of_page};
+use super::progress::{News, Ranks, ShownPage, TopicProgress};
 use crate::core::read::look::{self, Look, Moment};
 use crate::core::read::period::Choice;
-use crate::core::read::reader::Size;
+use crate::core::read::reader::ReadSize;
 use crate::core::read::store::standings::Visibility;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::include::Includes;
@@ -53,7 +53,7 @@ pub(super) struct Topic {
     pub(super) watchers: AtomicUsize,
     /// The news for watchers that name no member.
     news: watch::Sender<News>,
-    progress: Mutex<Progress>,
+    progress: Mutex<TopicProgress>,
     /// The members named by new watchers.
     coming: parking_lot::Mutex<Vec<MemberId>>,
 }
@@ -74,7 +74,7 @@ impl Topic {
     /// # Errors
     ///
     /// The topic has ended; its last news must stay.
-    async fn lock(&self) -> Result<MutexGuard<'_, Progress>, Problem> {
+    async fn lock(&self) -> Result<MutexGuard<'_, TopicProgress>, Problem> {
         let progress = self.progress.lock().await;
         if self.is_over() {
             return Err(Problem::new(BOARD_NOT_FOUND, "the stream has ended"));
@@ -146,7 +146,7 @@ impl Topic {
         &self,
         app: &App,
         look: &Look,
-        progress: &mut Progress,
+        progress: &mut TopicProgress,
         is_asked: bool,
     ) -> Result<(), Problem> {
         let caught_up = self.catch_up(app, look, progress, is_asked).boxed().await;
@@ -164,7 +164,7 @@ impl Topic {
         self.end_all(&*self.progress.lock().await, problem);
     }
 
-    fn end_all(&self, progress: &Progress, problem: &Problem) {
+    fn end_all(&self, progress: &TopicProgress, problem: &Problem) {
         let problem = Arc::new(problem.clone());
         let members = progress.members.values().map(|member| &member.news);
         for news in [&self.news].into_iter().chain(members) {
@@ -178,7 +178,7 @@ impl Topic {
         &self,
         app: &App,
         look: &Look,
-        progress: &mut Progress,
+        progress: &mut TopicProgress,
         is_asked: bool,
     ) -> Result<(), Problem> {
         let now = app.engine.clock.now();
@@ -208,7 +208,7 @@ impl Topic {
         }
         progress.shown = Some(shown);
         progress.forget_those_who_left();
-        let Progress { members, turns, .. } = progress;
+        let TopicProgress { members, turns, .. } = progress;
         for (id, member) in members {
             if !member.waits {
                 member.waits = true;
@@ -223,8 +223,8 @@ impl Topic {
         &self,
         app: &App,
         (look, moment): (&Look, Moment),
-        before: Option<&Shown>,
-    ) -> Result<Shown, Problem> {
+        before: Option<&ShownPage>,
+    ) -> Result<ShownPage, Problem> {
         let view = PageView::of_first(Entries::All, self.name.size);
         let entries = usize::try_from(self.name.size).unwrap_or(usize::MAX);
         let read_at = Instant::now();
@@ -261,12 +261,12 @@ impl Topic {
         if !found.follows_edition {
             id = format!("{id}/{content:x}");
         }
-        Ok(Shown {
+        Ok(ShownPage {
             moment,
             as_of: look.begun,
             read_at,
             generation: board.generation,
-            written: Written::new(&page, id, board)?,
+            written: WrittenPage::new(&page, id, board)?,
             is_told: found.follows_edition,
             edition: found.edition,
             key,
@@ -292,9 +292,9 @@ impl Topic {
             track: self.name.track,
             includes: self.name.includes,
             freshness: Freshness::Current,
-            size: Size::Small,
+            size: ReadSize::Small,
             visibility: Visibility::Visible,
-            asker: None,
+            taker: None,
         }
     }
 
@@ -319,10 +319,10 @@ impl Topic {
     async fn read_members(
         &self,
         app: &App,
-        progress: &mut Progress,
+        progress: &mut TopicProgress,
         ids: &[MemberId],
     ) -> Result<(), Problem> {
-        let Progress { shown, members, .. } = progress;
+        let TopicProgress { shown, members, .. } = progress;
         let Some(shown) = shown else {
             return Ok(());
         };
@@ -344,16 +344,10 @@ impl Topic {
             if found.live.board.generation != shown.generation {
                 return Err(of_another_board(&self.name.board));
             }
-            let mut entries: HashMap<&str, EntryBody> = found
-                .found
-                .entries
-                .iter()
-                .enumerate()
-                .map(|(index, entry)| {
-                    let voters = found.found.voters.of(index);
-                    (&*entry.member, EntryBody::new(&found, entry, voters))
-                })
-                .collect();
+            let subset = &found.found;
+            let names = subset.entries.iter().map(|entry| &*entry.member);
+            let entries = EntryBody::all(&found, subset.entries.iter(), &subset.voters);
+            let mut entries: HashMap<&str, EntryBody> = names.zip(entries).collect();
             let edition = (found.edition != shown.edition).then_some(&found.edition);
             for id in others {
                 if let Some(member) = members.get_mut(*id) {

@@ -13,7 +13,7 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
 use super::hub::{TICK, Watching};
-use super::message::{self, COMMENT, Message};
+use super::message::{self, COMMENT, StreamMessage};
 use super::progress::News;
 use crate::access::{Caller, Needs};
 use crate::http::App;
@@ -127,7 +127,7 @@ impl Watcher {
     }
 
     /// Sends a message; `false`: try again.
-    fn tell(&mut self, message: &Message) -> bool {
+    fn tell(&mut self, message: &StreamMessage) -> bool {
         match self.check(message) {
             Ok(()) => {}
             Err(problem) if problem.kind == STORE_UNAVAILABLE => {
@@ -169,7 +169,7 @@ impl Watcher {
     }
 
     /// Checks that the reader may see a message.
-    fn check(&self, message: &Message) -> Result<(), Problem> {
+    fn check(&self, message: &StreamMessage) -> Result<(), Problem> {
         self.caller
             .check_still(&self.app, &message.board, self.needs)
     }

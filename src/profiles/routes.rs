@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::work::{self, FoundProfile, Incoming, PROFILES_MAX};
+use super::work::{self, FoundProfile, MemberDraft, PROFILES_MAX};
 use crate::access::Caller;
 use crate::domain::ids::MemberId;
 use crate::domain::name::Name;
@@ -211,12 +211,10 @@ pub async fn put(
 ) -> JsonResult<MemberProfile> {
     let draft = checked_draft(&caller, &member, draft)?;
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
-    let incoming = [Incoming { member, draft }];
+    let incoming = [MemberDraft { member, draft }];
     let mut written = work::write(&app.engine, &incoming, rules, &writer).await;
-    let found = written
-        .pop()
-        .expect("invariant: a result for each profile")?;
-    Ok(JsonResponse(found.into()))
+    let found = written.pop().expect("invariant: a result for each profile");
+    Ok(JsonResponse(found?.into()))
 }
 
 /// Give many members profiles.
@@ -248,21 +246,17 @@ pub async fn post_many(
         })
         .collect();
     let (rules, writer) = (&app.profile_rules, identity(&app, &caller));
-    let written = work::write(&app.engine, &sound, rules, &writer)
-        .await
-        .into_iter()
-        .map(|written| {
-            Ok(ProfileResult::Stored(StoredProfile {
-                profile: written?.into(),
-            }))
-        });
-    let rejected = |raw: &_, problem: &_| ProfileResult::Rejected(Box::new(rejected(raw, problem)));
+    let written = work::write(&app.engine, &sound, rules, &writer).await;
+    let written = written.into_iter().map(|found| {
+        let profile = found?.into();
+        Ok(ProfileResult::Stored(StoredProfile { profile }))
+    });
     let results = results_of((&profiles, checked), written, rejected)?;
     taken.write(&ProfileResults { results })
 }
 
 /// An item of a batch of profiles.
-fn incoming(caller: &Caller, raw: &RawValue) -> Result<Incoming, Problem> {
+fn incoming(caller: &Caller, raw: &RawValue) -> Result<MemberDraft, Problem> {
     let item: MemberProfileBody = parse_json(raw.get().as_bytes())?;
     let member =
         MemberId::parse(&item.member).map_err(|error| Problem::invalid_field("/member", error))?;
@@ -272,10 +266,10 @@ fn incoming(caller: &Caller, raw: &RawValue) -> Result<Incoming, Problem> {
         attributes: item.attributes,
     };
     let draft = checked_draft(caller, &member, draft)?;
-    Ok(Incoming { member, draft })
+    Ok(MemberDraft { member, draft })
 }
 
-fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
+fn rejected(raw: &RawValue, problem: &Problem) -> ProfileResult {
     #[derive(Deserialize)]
     struct Named<'a> {
         #[serde(borrow)]
@@ -283,10 +277,10 @@ fn rejected(raw: &RawValue, problem: &Problem) -> RejectedProfile {
     }
     // Whatever can be read of the item shows the client which one it was.
     let named: Option<Named<'_>> = serde_json::from_str(raw.get()).ok();
-    RejectedProfile {
+    ProfileResult::Rejected(Box::new(RejectedProfile {
         member: named.map(|named| named.member.into_owned()),
         problem: problem.item(),
-    }
+    }))
 }
 
 /// Read the profile of a member.

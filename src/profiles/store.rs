@@ -48,14 +48,31 @@ pub struct ProfileChange {
     pub status: ReviewStatus,
 }
 
+impl ProfileChange {
+    fn args(&self) -> Write {
+        let seen = self.seen.as_ref().map(|seen| seen.0.clone());
+        let set = 1 + self.status as usize;
+        [
+            self.member.as_str().into(),
+            Value::Bytes(seen.unwrap_or_default()),
+            Value::Bytes(self.new.0.clone()),
+            set.to_string().into(),
+        ]
+    }
+}
+
 /// The outcome of a change of a profile.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum ProfileWritten {
+    #[serde(rename = "OK")]
     Done,
     /// There was nothing to delete.
     None,
     /// The profile is not what the caller saw.
     Changed,
+    /// Its key is of another type.
+    Fault,
 }
 
 /// The arguments of a write: the member, the stored profile seen, the new one, and the number of the set that its name
@@ -102,31 +119,15 @@ pub async fn write(
         let bucket = ProfileBucket::of(change.member.as_str());
         buckets.entry(bucket).or_default().push(index);
     }
-    let written = buckets
-        .iter()
-        .flat_map(|(bucket, indexes)| {
-            indexes
-                .chunks(WRITE_MAX)
-                .map(move |indexes| (*bucket, indexes))
-        })
-        .map(async |(bucket, indexes)| {
-            let writes = indexes.iter().map(|index| {
-                let change = &changes[*index];
-                let seen = change
-                    .seen
-                    .as_ref()
-                    .map_or_else(Bytes::new, |seen| seen.0.clone());
-                let set = 1 + change.status as usize;
-                [
-                    change.member.as_str().into(),
-                    Value::Bytes(seen),
-                    Value::Bytes(change.new.0.clone()),
-                    set.to_string().into(),
-                ]
-            });
-            let written = write_bucket(store, bucket, &script::PROFILES, writes.collect());
-            (indexes, written.await)
-        });
+    let chunks = buckets.iter().flat_map(|(bucket, indexes)| {
+        let chunks = indexes.chunks(WRITE_MAX);
+        chunks.map(move |indexes| (*bucket, indexes))
+    });
+    let written = chunks.map(async |(bucket, indexes)| {
+        let writes = indexes.iter().map(|index| changes[*index].args());
+        let written = write_bucket(store, bucket, &script::PROFILES, writes.collect());
+        (indexes, written.await)
+    });
     let mut results = vec![Ok(ProfileWritten::Changed); changes.len()];
     for (indexes, written) in join_all(written).await {
         for (place, index) in indexes.iter().enumerate() {
@@ -156,34 +157,24 @@ async fn write_bucket(
     script: &'static Script,
     writes: Vec<Write>,
 ) -> Result<Vec<Result<ProfileWritten, StoreError>>, StoreError> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "UPPERCASE")]
-    enum Reply {
-        Ok,
-        None,
-        Changed,
-        Fault,
-    }
     let reviews = ReviewStatus::ALL.map(|status| keys::reviews(bucket, status));
     let profiles = writes.iter().map(|[member, ..]| {
         let member = member.as_str().unwrap_or_default();
         keys::profile(&member)
     });
-    let written = store
+    let written: Vec<ProfileWritten> = store
         .call(script, &bucket.tag())
         .keys(reviews)
         .keys(profiles)
         .args(writes.iter().flatten().cloned())
-        .write::<Vec<Reply>>();
-    let written = written.await?.into_iter().map(|reply| match reply {
-        Reply::Ok => Ok(ProfileWritten::Done),
-        Reply::None => Ok(ProfileWritten::None),
-        Reply::Changed => Ok(ProfileWritten::Changed),
-        Reply::Fault => Err(StoreError::Unexpected(
-            "the key of a profile is not a string".to_owned(),
-        )),
-    });
-    Ok(written.collect())
+        .write()
+        .await?;
+    let fault = || StoreError::Unexpected("the key of a profile is not a string".to_owned());
+    let sound = |written| match written {
+        ProfileWritten::Fault => Err(fault()),
+        written => Ok(written),
+    };
+    Ok(written.into_iter().map(sound).collect())
 }
 
 /// Up to `count` members after `after` whose names have this review status, in byte order.
@@ -202,8 +193,5 @@ pub async fn reviewed(
     let mut members = try_join_all(listed).await?.concat();
     members.sort_unstable();
     members.truncate(count);
-    Ok(members
-        .iter()
-        .filter_map(|id| MemberId::parse(id).ok())
-        .collect())
+    Ok(members.iter().flat_map(|id| MemberId::parse(id)).collect())
 }

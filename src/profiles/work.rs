@@ -19,7 +19,7 @@ const NAMES_AT_ONCE: usize = 32;
 
 /// A profile to write.
 #[derive(Clone, Debug)]
-pub struct Incoming {
+pub struct MemberDraft {
     pub member: MemberId,
     /// Its new content.
     pub draft: Draft,
@@ -30,9 +30,6 @@ pub struct FoundProfile {
     pub member: MemberId,
     pub record: Arc<Record>,
 }
-
-/// A stored profile during a write, raw and parsed.
-type Known = Option<(StoredProfile, Arc<Record>)>;
 
 /// The profiles of these members, in one round trip to Redis. Those that can't be read are skipped and logged.
 pub async fn read(
@@ -77,7 +74,7 @@ async fn stored(engine: &Engine, member: &MemberId) -> Result<(StoredProfile, Ar
 /// order.
 pub async fn write(
     engine: &Engine,
-    incoming: &[Incoming],
+    incoming: &[MemberDraft],
     rules: &Rules,
     writer: &str,
 ) -> Vec<Result<FoundProfile, Error>> {
@@ -104,7 +101,7 @@ pub async fn write(
         for ((index, found), written) in planned.found.into_iter().zip(written) {
             match written {
                 Ok(ProfileWritten::Changed) => open.push(index),
-                Ok(ProfileWritten::Done | ProfileWritten::None) => results[index] = Ok(found),
+                Ok(_) => results[index] = Ok(found),
                 Err(error) => results[index] = Err(error.into()),
             }
         }
@@ -115,7 +112,7 @@ pub async fn write(
 /// Reads what is stored for the members of these profiles, and plans the changes.
 async fn plan(
     engine: &Engine,
-    incoming: &[Incoming],
+    incoming: &[MemberDraft],
     open: &[usize],
     (rules, writer): (&Rules, &str),
 ) -> Result<Planned, Error> {
@@ -216,17 +213,14 @@ impl Planned {
     /// Adds the change of one profile. A profile that occurs twice in a call is changed twice.
     fn plan(
         &mut self,
-        Incoming { member, draft }: &Incoming,
+        MemberDraft { member, draft }: &MemberDraft,
         index: usize,
         stored: Option<StoredProfile>,
         (rules, by): (&Rules, (&str, Timestamp)),
     ) -> Result<(), Error> {
-        let before: Known = match (self.latest.get(member), stored) {
+        let before = match (self.latest.get(member), stored) {
             (Some(latest), _) => Some(latest.clone()),
-            (None, Some(stored)) => {
-                let record = Arc::new(stored.read()?);
-                Some((stored, record))
-            }
+            (None, Some(stored)) => Some((stored.clone(), Arc::new(stored.read()?))),
             (None, None) => None,
         };
         let record = before.as_ref().map(|(_, record)| &**record);

@@ -91,14 +91,12 @@ impl MemberView {
 
     /// The member's position among counted members; `None` if it is not one.
     async fn edges(&self, attempt: &Attempt<'_>, page: &Arc<Page>) -> Result<Option<Edges>, Error> {
-        let counted = match attempt.reader.visibility() {
-            Visibility::Visible => Arc::clone(page),
-            Visibility::All | Visibility::HiddenUpTo(_) | Visibility::LeavingOut => {
-                let engine = attempt.reader.engine;
-                let reader = Reader::new(engine, attempt.live, Freshness::Current);
-                attempt.cohort(&reader).await?
-            }
-        };
+        let mut counted = Arc::clone(page);
+        if attempt.reader.visibility() != Visibility::Visible {
+            let engine = attempt.reader.engine;
+            let reader = Reader::new(engine, attempt.live, Freshness::Current);
+            counted = attempt.cohort(&reader).await?;
+        }
         let (board, standing) = (&attempt.live.board, &attempt.target.standing);
         let Some(((league, cohort), index)) = board
             .league_of(&standing.period)

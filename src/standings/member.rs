@@ -10,8 +10,8 @@ use crate::core::Error;
 use crate::core::read::merge::Merged;
 use crate::core::read::period::Target;
 use crate::core::read::reader::Reader;
-use crate::core::read::store::standings::{Neighbourhood, Query};
-use crate::core::read::store::voters::Voters;
+use crate::core::read::store::standings::{Entry, Neighbourhood, Question, ShardQuery};
+use crate::core::read::voters::Voters;
 use crate::domain::ids::MemberId;
 use crate::domain::problems::Problem;
 use crate::domain::series::Standing;
@@ -80,13 +80,8 @@ impl View for MemberView {
         previous.map(|target| target.standing)
     }
 
-    fn members(found: &FoundMember) -> Vec<Arc<str>> {
-        found
-            .neighbourhood
-            .entries
-            .iter()
-            .map(|entry| Arc::clone(&entry.member))
-            .collect()
+    fn entries(found: &FoundMember) -> Vec<&Entry> {
+        found.neighbourhood.entries.iter().collect()
     }
 }
 
@@ -112,12 +107,14 @@ impl Reader<'_> {
             let merged = Merged::new(self, standing);
             return merged.member(member, around, before.as_ref()).boxed().await;
         };
-        let query = Query::Member {
-            standing,
-            previous: before,
-            member: member.clone(),
-            around,
+        let query = ShardQuery {
+            standings: [Some(standing), before],
+            question: Question::Member {
+                member: member.clone(),
+                around,
+            },
+            with_data: false,
         };
-        self.ask(shard, standing.series, query).await
+        self.ask(shard, query).await
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Each kind of read is a `View` (`standing.rs`): what it reads in one attempt, and what it has *found*. `standing.rs` has
 //! the common steps: find the standing (`core/read/period.rs`) and the cohort, read, determine the state and the edition,
-//! add profiles. `routes/answers.rs` builds response bodies; a page is *rendered* once for all clients that share it
-//! (`http/rendered.rs`).
+//! add profiles. `routes/answers.rs` builds response bodies, `routes/in_league.rs` what a league adds to them; a page is
+//! *rendered* once for all clients that share it (`http/rendered.rs`).
 //!
 //! To add a kind of read: a file with its `View` here, a handler in `routes.rs`, a row in `api/table.rs`.
 //!

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 
-use super::standing::{Attempt, View};
+use super::standing::{Attempt, View, members};
 use crate::core::read::merge::Merged;
 use crate::core::read::reader::Reader;
-use crate::core::read::store::standings::{Page, Query, Selection};
-use crate::core::read::store::voters::Voters;
+use crate::core::read::store::standings::{Entry, Page, Question, Selection, ShardQuery};
+use crate::core::read::voters::Voters;
 use crate::core::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
@@ -78,18 +78,12 @@ impl View for PageView {
         Ok(FoundPage { page, voters })
     }
 
-    fn members(found: &FoundPage) -> Vec<Arc<str>> {
-        found
-            .page
-            .entries
-            .iter()
-            .chain(&found.page.me)
-            .map(|entry| Arc::clone(&entry.member))
-            .collect()
+    fn entries(found: &FoundPage) -> Vec<&Entry> {
+        found.page.entries.iter().chain(&found.page.me).collect()
     }
 
     async fn profiles(found: &FoundPage, engine: &Engine) -> Result<Profiles, Error> {
-        let profiles = || profiles::work::read(engine, Self::members(found));
+        let profiles = || profiles::work::read(engine, members(Self::entries(found)));
         found.page.profiles.get_or_try_init(profiles).await.cloned()
     }
 }
@@ -133,11 +127,11 @@ impl PageView {
                 Ok(Selection::around(board, score, self.size / 2))
             }
             Entries::Between([from, to]) => {
-                let from = from
-                    .as_deref()
-                    .map(|from| score_of(board, "from_score", from));
-                let to = to.as_deref().map(|to| score_of(board, "to_score", to));
-                let (from, to) = (from.transpose()?, to.transpose()?);
+                let score = |name, text: &Option<String>| {
+                    let text = text.as_deref();
+                    text.map(|text| score_of(board, name, text)).transpose()
+                };
+                let (from, to) = (score("from_score", from)?, score("to_score", to)?);
                 if from.zip(to).is_some_and(|(from, to)| from > to) {
                     let detail = "must not be less than `from_score`";
                     return Err(Problem::invalid_parameter("to_score", detail).into());
@@ -168,12 +162,11 @@ impl Reader<'_> {
             let page = merged.page(selection, count, member).boxed().await?;
             return Ok(Arc::new(page));
         };
-        let query = Query::Page {
-            standing,
+        let page = Question::Page {
             selection,
             count,
             member: member.cloned(),
         };
-        self.ask(shard, standing.series, query).await
+        self.ask(shard, ShardQuery::new(standing, page)).await
     }
 }

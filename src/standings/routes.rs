@@ -2,11 +2,10 @@
 
 pub mod across;
 pub mod answers;
+pub mod in_league;
 pub mod links;
 pub mod params;
 pub mod queries;
-
-use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
@@ -187,7 +186,7 @@ pub async fn member(
 
 /// Reads the member whose id is `query`.
 pub async fn member_named_query(
-    app: State<Arc<App>>,
+    app: Shared,
     read: Read<MemberParams>,
 ) -> Result<Response, Problem> {
     let member = "query".to_owned();

@@ -7,13 +7,14 @@ use std::time::Instant;
 use futures::FutureExt;
 
 use super::playing::Playing;
-use crate::core::read::past::{Asker, Patience};
+use crate::core::read::past::Patience;
 use crate::core::read::period::{Choice, CohortChoice, Target};
-use crate::core::read::reader::{Reader, Size};
-use crate::core::read::store::standings::{Entry, Page, Query, Visibility};
-use crate::core::read::store::voters::Voters;
+use crate::core::read::reader::{ReadSize, Reader};
+use crate::core::read::store::standings::{Entry, Page, ShardQuery, Visibility};
+use crate::core::read::voters::Voters;
 use crate::core::write::store::seats;
 use crate::core::{Engine, Error, LiveBoard};
+use crate::domain::access::Taker;
 use crate::domain::board::{Board, Uniques};
 use crate::domain::data::EntryData;
 use crate::domain::edition::Edition;
@@ -40,11 +41,11 @@ pub struct StandingRequest {
     pub includes: Includes,
     pub freshness: Freshness,
     /// The size of the whole request, of which this may be one read.
-    pub size: Size,
+    pub size: ReadSize,
     /// Whether hidden members are seen.
     pub visibility: Visibility,
     /// The caller whose load is limited; `None`: no limit.
-    pub asker: Option<Asker>,
+    pub taker: Option<Taker>,
 }
 
 impl StandingRequest {
@@ -79,8 +80,8 @@ pub trait View: Sync {
         true
     }
 
-    /// The members of the entries found.
-    fn members(_: &Self::Found) -> Vec<Arc<str>> {
+    /// The entries found.
+    fn entries(_: &Self::Found) -> Vec<&Entry> {
         Vec::new()
     }
 
@@ -89,8 +90,14 @@ pub trait View: Sync {
         found: &Self::Found,
         engine: &Engine,
     ) -> impl Future<Output = Result<Profiles, Error>> + Send {
-        profiles::work::read(engine, Self::members(found))
+        profiles::work::read(engine, members(Self::entries(found)))
     }
+}
+
+/// The members of these entries.
+pub(crate) fn members(entries: Vec<&Entry>) -> Vec<Arc<str>> {
+    let members = entries.into_iter().map(|entry| Arc::clone(&entry.member));
+    members.collect()
 }
 
 /// Reads only the edition of what a view would find.
@@ -104,12 +111,12 @@ impl<V: View> View for EditionView<'_, V> {
         if attempt.target.is_empty || !self.0.follows_edition(&attempt.live.board) {
             return Ok(());
         }
-        let query = Query::Changed([Some(standing), self.0.before(attempt)]);
+        let query = ShardQuery::changed([Some(standing), self.0.before(attempt)]);
         let asked = attempt
             .live
             .shards_of(standing.section())
             .iter()
-            .map(|shard| reader.ask::<()>(shard, standing.series, query.clone()));
+            .map(|shard| reader.ask::<()>(shard, query.clone()));
         try_join_all(asked).await?;
         Ok(())
     }
@@ -239,7 +246,7 @@ pub async fn read<V: View>(
     request: &StandingRequest,
     view: &V,
 ) -> Result<FoundIn<V::Found>, Error> {
-    let patience = Patience::of(request.asker.clone());
+    let patience = Patience::of(request.taker.clone());
     // Boxed, because results and their futures pass through several other futures.
     let read = |live| read_once(engine, live, request, &patience, view).boxed();
     let found = engine.with_board(&request.board, read).await?;
@@ -290,14 +297,11 @@ async fn read_once<V: View>(
         && live.board.definition.uniques != Some(Uniques::Member)
         && !live.board.is_league()
         && view.follows_edition(&live.board);
-    let hidden = match request.visibility {
-        Visibility::All => {
-            let members = V::members(&found);
-            let hidden = hidden_of(engine, &request.board, &members);
-            hidden.boxed().await?
-        }
-        Visibility::Visible | Visibility::HiddenUpTo(_) | Visibility::LeavingOut => HashSet::new(),
-    };
+    let mut hidden = HashSet::new();
+    if request.visibility == Visibility::All {
+        let entries = V::entries(&found);
+        hidden = hidden_of(engine, &request.board, &entries).boxed().await?;
+    }
     Ok(Box::new(FoundIn {
         live,
         target,
@@ -342,20 +346,16 @@ async fn choose_cohort(
     }
 }
 
-/// The hidden ones of these members of a board.
+/// The hidden members among those of some entries of a board.
 async fn hidden_of(
     engine: &Engine,
     board: &BoardId,
-    members: &[Arc<str>],
+    entries: &[&Entry],
 ) -> Result<HashSet<Arc<str>>, Error> {
-    let ids: Vec<MemberId> = members
+    let ids: Vec<MemberId> = entries
         .iter()
-        .flat_map(|member| MemberId::parse(member))
+        .flat_map(|entry| MemberId::parse(&entry.member))
         .collect();
-    Ok(engine
-        .hidden_among(board, &ids)
-        .await?
-        .into_iter()
-        .map(|(member, _)| member.as_str().into())
-        .collect())
+    let hidden = engine.hidden_among(board, &ids).await?.into_iter();
+    Ok(hidden.map(|(member, _)| member.as_str().into()).collect())
 }

@@ -3,7 +3,7 @@
 use super::standing::{Attempt, View};
 use crate::core::Error;
 use crate::core::read::reader::Reader;
-use crate::core::read::store::standings::{Amounts, Query};
+use crate::core::read::store::standings::{Amounts, Question, ShardQuery};
 use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::series::Standing;
@@ -58,13 +58,10 @@ impl Reader<'_> {
         periods: &[Period],
     ) -> Result<Amounts, Error> {
         let shards = self.live.shards_of(standing.section());
-        let asked = shards.iter().map(|shard| {
-            let query = Query::Amounts {
-                standing,
-                periods: periods.to_vec(),
-            };
-            self.ask::<Amounts>(shard, standing.series, query)
-        });
+        let query = ShardQuery::new(standing, Question::Amounts(periods.to_vec()));
+        let asked = shards
+            .iter()
+            .map(|shard| self.ask::<Amounts>(shard, query.clone()));
         let of_shards = try_join_all(asked).await?;
         Ok(of_shards.into_iter().sum())
     }

@@ -8,9 +8,9 @@ use super::standing::{Attempt, View};
 use crate::core::Error;
 use crate::core::read::merge::Merged;
 use crate::core::read::reader::Reader;
-use crate::core::read::scroll::Place;
-use crate::core::read::store::standings::{Entry, Query, Subset};
-use crate::core::read::store::voters::Voters;
+use crate::core::read::scroll::ScrollPlace;
+use crate::core::read::store::standings::{Entry, Question, ShardQuery, Subset};
+use crate::core::read::voters::Voters;
 use crate::domain::ids::MemberId;
 use crate::domain::series::Standing;
 
@@ -63,7 +63,7 @@ impl View for SubsetView {
         }
         listed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let ranking = attempt.live.board.ranking_of(&standing.period);
-        let mut place = Place::default();
+        let mut place = ScrollPlace::default();
         let positions = listed
             .iter()
             .map(|(mark, _)| place.advance(ranking, mark.score))
@@ -79,13 +79,8 @@ impl View for SubsetView {
         })
     }
 
-    fn members(found: &FoundSubset) -> Vec<Arc<str>> {
-        found
-            .entries
-            .iter()
-            .map(|entry| &entry.member)
-            .cloned()
-            .collect()
+    fn entries(found: &FoundSubset) -> Vec<&Entry> {
+        found.entries.iter().collect()
     }
 }
 
@@ -96,10 +91,7 @@ impl Reader<'_> {
             let merged = Merged::new(self, standing);
             return Ok(Arc::new(merged.subset(members).boxed().await?));
         };
-        let query = Query::Subset {
-            standing,
-            members: members.to_vec(),
-        };
-        self.ask(shard, standing.series, query).await
+        let subset = Question::Subset(members.to_vec());
+        self.ask(shard, ShardQuery::new(standing, subset)).await
     }
 }

@@ -8,7 +8,7 @@
 --         `unfinished:` with that stamp, until the caller has finished. A new board of that name keeps `deleted`
 -- ARGV[1] the version that the caller saw
 -- ARGV[2] the stamp of the deletion
--- ARGV[3] what has to be done to finish it, JSON (src/core/board/store/deletions.rs)
+-- ARGV[3] what has to be done to finish it, JSON (src/core/board/deletions.rs)
 -- ARGV[4] for how long the proof is kept, in ms
 --
 -- Reply: {'OK'} | {'CHANGED'}

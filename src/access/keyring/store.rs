@@ -49,10 +49,8 @@ pub async fn load(
     names: &[KeyName],
 ) -> Result<Vec<Option<Stored<ApiKey>>>, StoreError> {
     let stored: Vec<Option<String>> = read_fields(store, keys::API_KEYS, names).await?;
-    Ok(stored
-        .into_iter()
-        .map(|json| json.map(Stored::new))
-        .collect())
+    let stored = stored.into_iter().map(|json| json.map(Stored::new));
+    Ok(stored.collect())
 }
 
 /// When the API keys with these names were last used, on any instance.
@@ -84,16 +82,9 @@ pub async fn names(
     after: Option<&KeyName>,
     count: usize,
 ) -> Result<Vec<KeyName>, StoreError> {
-    Ok(boards::listed(
-        store,
-        keys::OF_API_KEYS[0],
-        after.map(KeyName::as_str),
-        count,
-    )
-    .await?
-    .into_iter()
-    .filter_map(|name| KeyName::parse(&name).ok())
-    .collect())
+    let after = after.map(KeyName::as_str);
+    let names = boards::listed(store, keys::OF_API_KEYS[0], after, count).await?;
+    Ok(names.iter().flat_map(|name| KeyName::parse(name)).collect())
 }
 
 /// The names of all API keys.

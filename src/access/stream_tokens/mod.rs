@@ -5,5 +5,4 @@
 //! secret, all tokens become invalid.
 
 pub mod model;
-pub mod store;
 pub mod work;

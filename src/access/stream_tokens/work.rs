@@ -1,4 +1,5 @@
-//! Signs and verifies stream tokens. An instance keeps the secret for that in memory.
+//! Signs and verifies stream tokens, with a secret that all instances share and keep in memory. If it is lost, the tokens
+//! become invalid, and clients ask for new ones.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -6,19 +7,21 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use super::model::StreamToken;
-use super::store;
 use crate::core::{Engine, Error};
 use crate::domain::secret::Digest;
+use crate::redis::{keys, random};
 
+/// How many random bytes the secret has, each as two hexadecimal digits.
+const SECRET_BYTES: usize = 32;
 /// The pause between two reads of the secret: forged tokens must not keep Redis busy.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An instance's copy of the secret.
 #[derive(Default)]
-pub(crate) struct StreamSecret(Mutex<Known>);
+pub(crate) struct StreamSecret(Mutex<KnownSecret>);
 
 #[derive(Default)]
-struct Known {
+struct KnownSecret {
     secret: Option<String>,
     looked_at: Option<Instant>,
 }
@@ -36,7 +39,7 @@ pub async fn sign(
     token: &StreamToken,
     key: Option<&Digest>,
 ) -> Result<String, Error> {
-    let secret = store::need(&engine.store).await?;
+    let secret = random::need_secret::<SECRET_BYTES>(&engine.store, keys::STREAM_SECRET).await?;
     let signed = token.sign(&secret, key);
     engine.states.get::<StreamSecret>().0.lock().await.secret = Some(secret);
     Ok(signed)
@@ -55,7 +58,7 @@ pub async fn secret(engine: &Engine, tried: Option<&str>) -> Result<Option<Strin
     {
         return Ok(None);
     }
-    known.secret = store::load(&engine.store).await?;
+    known.secret = engine.store.command("GET", [keys::STREAM_SECRET]).await?;
     known.looked_at = Some(Instant::now());
     Ok(known.secret.clone().filter(is_untried))
 }

@@ -32,14 +32,14 @@ const CLOSED_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Default)]
 pub struct Boards {
-    held: RwLock<Held>,
+    held: RwLock<HeldBoards>,
     planning: parking_lot::Mutex<()>,
-    known: Mutex<Known>,
+    known: Mutex<KnownChanges>,
 }
 
 /// The boards in memory, by id.
 #[derive(Debug, Default)]
-struct Held {
+struct HeldBoards {
     boards: HashMap<BoardId, Arc<LiveBoard>>,
     /// How often all were dropped.
     drops: u64,
@@ -47,7 +47,7 @@ struct Held {
 
 /// What an instance knows of changes.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownChanges {
     heard: Heard,
     /// Whether the list of all boards must be read.
     is_list_unread: bool,
@@ -295,10 +295,8 @@ impl Engine {
             known.unread.extend(dropped);
             known.is_list_unread = true;
         }
-        let changed = news.changed.iter();
-        known
-            .unread
-            .extend(changed.flat_map(|id| BoardId::parse(id)));
+        let changed = news.changed.iter().flat_map(|id| BoardId::parse(id));
+        known.unread.extend(changed);
         if known.is_list_unread {
             let listed = boards::all_ids(&self.store).await?;
             known.unlisted.retain(|id| !listed.contains(id));
@@ -311,7 +309,7 @@ impl Engine {
     }
 
     /// Lists stored boards again that are missing from the list, since only its server has gone back.
-    async fn list_again(&self, known: &mut Known) -> Result<(), Error> {
+    async fn list_again(&self, known: &mut KnownChanges) -> Result<(), Error> {
         let unlisted: Vec<_> = known.unlisted.difference(&known.unread).cloned().collect();
         for id in unlisted {
             if self.boards.get(&id).is_some() {

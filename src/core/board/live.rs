@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::core::hide::hidden::Listing;
-use crate::core::read::reader::{Reading, Size};
+use crate::core::read::reader::{ReadSize, Reading};
 use crate::core::write::applier::Applier;
 use crate::core::write::recall::FormerShards;
 use crate::core::write::reservations::LiveHome;
@@ -190,7 +190,7 @@ impl LiveShard {
     }
 
     /// The batcher for reads of this size, with answers this fresh.
-    pub(crate) fn reading(&self, freshness: Freshness, size: Size) -> &Arc<Batcher<Reading>> {
+    pub(crate) fn reading(&self, freshness: Freshness, size: ReadSize) -> &Arc<Batcher<Reading>> {
         &self.readings[freshness as usize][size as usize]
     }
 }

@@ -37,7 +37,7 @@
 
 pub mod announcements;
 pub mod boards;
-mod deletions;
+pub mod deletions;
 pub mod live;
 pub(crate) mod news;
 pub mod purge;

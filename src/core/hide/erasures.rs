@@ -235,7 +235,8 @@ impl Engine {
             let now = self.clock.now();
             let forgotten = erasures::forget(&self.store, own, member, &places, keys, now);
             match forgotten.await? {
-                Forgotten::Some { is_left: false } => return Ok(Progress::Done),
+                Forgotten::More => return Ok(Progress::More),
+                Forgotten::Done => return Ok(Progress::Done),
                 Forgotten::Places(barrier, wanted) => {
                     // After this, no entry can come in between in any shard.
                     let closed = (self.hooks.close_shards)(self, id, barrier).await?;
@@ -254,7 +255,6 @@ impl Engine {
                         .await?;
                     }
                 }
-                Forgotten::Some { .. } => return Ok(Progress::More),
             }
         }
     }

@@ -7,7 +7,7 @@ pub use super::store::hidden::Hiding;
 use super::store::hidden::{self, HIDES_READ_MAX, KEPT_MAX};
 use super::store::hide_ends;
 use crate::core::board::store::board_notes::{self, NotedFor};
-use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
+use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::hide::{HIDDEN_MAX, Hide, HideId};
 use crate::domain::ids::{BoardId, MemberId};
@@ -186,27 +186,15 @@ impl Engine {
         id: &BoardId,
         hide: &HideId,
     ) -> Result<Option<(MemberId, Hide)>, Error> {
-        self.with_board(id, async |live| {
-            for LiveShard { shard, .. } in &live.shards {
-                let mut after = None;
-                loop {
-                    let members = hidden::list(&self.store, shard, after.as_ref(), HIDES_READ_MAX)
-                        .await?
-                        .members;
-                    let is_last = members.len() < HIDES_READ_MAX;
-                    after = members.last().map(|(member, _)| member.clone());
-                    let found = members.into_iter().find(|(_, own)| own.id == *hide);
-                    if found.is_some() {
-                        return Ok(found);
-                    }
-                    if is_last {
-                        break;
-                    }
-                }
+        let mut after = None;
+        loop {
+            let Part { items, next } = self.hidden(id, after.as_ref(), HIDES_READ_MAX).await?;
+            let found = items.into_iter().find(|(_, own)| own.id == *hide);
+            if found.is_some() || next.is_none() {
+                return Ok(found);
             }
-            Ok(None)
-        })
-        .await
+            after = next;
+        }
     }
 }
 

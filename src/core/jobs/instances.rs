@@ -1,13 +1,14 @@
 //! Announces this instance to others, and lists the others.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::store;
 use crate::core::{Engine, Error};
 use crate::domain::instance::{Instance, Part};
 use crate::domain::time::Timestamp;
-use crate::redis::random;
+use crate::redis::stored::{read_json, to_json};
+use crate::redis::{Store, StoreError, keys, random};
 
 /// The number of random bytes in the id of an instance.
 const ID_BYTES: usize = 8;
@@ -62,10 +63,11 @@ impl Engine {
             fault_count: self.faults.list(0).1,
             ..first.clone()
         };
-        store::write(&self.store, id, &instance).await?;
-        for (id, other) in store::all(&self.store).await? {
+        let told = [keys::INSTANCES, id, &to_json(&instance)?];
+        let () = self.store.command("HSET", told).await?;
+        for (id, other) in all(&self.store).await? {
             if !other.is_remembered(now) {
-                store::forget(&self.store, &id).await?;
+                forget(&self.store, &id).await?;
             }
         }
         Ok(())
@@ -74,9 +76,22 @@ impl Engine {
     /// Tells others that this instance stops, unless that takes too long.
     pub(crate) async fn withdraw(&self) {
         if let Some((id, _)) = self.presence.told.get() {
-            let forgotten = store::forget(&self.store, id);
+            let forgotten = forget(&self.store, id);
             // After a timeout others forget it after a while.
             drop(tokio::time::timeout(WITHDRAWAL_MAX, forgotten).await);
         }
     }
+}
+
+/// All registered instances, by their ids. Those that this release can't read are left out.
+pub async fn all(store: &Store) -> Result<BTreeMap<String, Instance>, StoreError> {
+    let told: BTreeMap<String, String> = store.command("HGETALL", [keys::INSTANCES]).await?;
+    Ok(told
+        .into_iter()
+        .filter_map(|(id, json)| Some((id, read_json("an instance", &json).ok()?)))
+        .collect())
+}
+
+async fn forget(store: &Store, id: &str) -> Result<(), StoreError> {
+    store.command("HDEL", [keys::INSTANCES, id]).await
 }

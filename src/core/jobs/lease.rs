@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use crate::redis::leases::{Given, Leased};
 use crate::redis::{Store, StoreError};
 
-/// How long an instance that does not answer keeps others from taking over.
-const DURATION: Duration = Duration::from_secs(5);
+/// How long an instance that does not answer keeps others from taking over, in milliseconds.
+const DURATION_MS: u64 = 5_000;
 /// How often the holder renews a lease.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -32,7 +32,7 @@ impl Lease {
     pub async fn take(store: &Arc<Store>, leased: Leased) -> Result<Option<Self>, StoreError> {
         // A new one each time, so that calls in flight from an earlier holder in this process are refused too.
         let holder = format!("{:016x}", RandomState::new().build_hasher().finish());
-        let given = store.lease(&leased, &holder, duration_ms(), "").await?;
+        let given = store.lease(&leased, &holder, DURATION_MS, "").await?;
         Ok(given.map(|Given { number, position }| Self {
             number,
             position,
@@ -56,7 +56,7 @@ impl Lease {
         *self.renewed.lock() = Instant::now();
         let given = self
             .store
-            .lease(&self.leased, &self.holder, duration_ms(), position);
+            .lease(&self.leased, &self.holder, DURATION_MS, position);
         Ok(given
             .await?
             .is_some_and(|given| given.number == self.number))
@@ -86,8 +86,4 @@ impl Lease {
             .await
             .map(drop)
     }
-}
-
-fn duration_ms() -> u64 {
-    u64::try_from(DURATION.as_millis()).unwrap_or(u64::MAX)
 }

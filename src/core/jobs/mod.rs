@@ -58,7 +58,6 @@ pub mod instances;
 pub mod lease;
 pub mod schedule;
 pub(crate) mod steps;
-pub mod store;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;

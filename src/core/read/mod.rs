@@ -1,7 +1,7 @@
 //! One complete answer from many shards.
 //!
 //! A read finds its standing (`period.rs`), asks every shard that has some of it (`reader.rs`), and merges the answers
-//! (`merge.rs`). Whatever is incomplete is completed first. `look.rs` finds out whether a board has changed at all;
+//! (`merge.rs`; `search.rs` finds the beginning of a deep page). Whatever is incomplete is completed first. `look.rs` finds out whether a board has changed at all;
 //! `scroll.rs` reads a whole standing in parts; `voters.rs` counts distinct voters after the entries; `past.rs` limits how
 //! many past standings are built.
 //!
@@ -12,7 +12,7 @@
 //! **Editions.** Every answer of `read.lua` has the field `changed` of the shard's head (`scripts/lib/changed.lua`), and
 //! says which of its standings have entries. From these, the version and the state, `domain/edition.rs` makes the edition,
 //! which clients know as `revision`; HTTP makes an entity tag of it and of the request. A request with `If-None-Match` asks
-//! the shards only for that (`Query::Changed`), in the calls that reads share. The second half of the tag shows when the
+//! the shards only for that (`Question::Changed`), in the calls that reads share. The second half of the tag shows when the
 //! content is the same under another edition, as on a board with other windows. The tag covers the content alone where an
 //! answer shows what is stored elsewhere: profiles, data, voters, hidden members, leagues. If a shard has changed between
 //! the calls of one request, its edition equals no other. The history in `changed` is part of the data, not of the
@@ -34,5 +34,6 @@ pub mod period;
 pub mod reader;
 pub mod rollover;
 pub(crate) mod scroll;
+mod search;
 pub mod store;
 pub mod voters;

@@ -15,11 +15,9 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::timeout;
 
 use crate::core::Error;
-use crate::domain::access::KeyName;
+use crate::domain::access::Taker;
 use crate::domain::clock::Clock;
-use crate::domain::ids::MemberId;
 use crate::domain::problems::Problem;
-use crate::domain::quota::Network;
 use crate::domain::time::Timestamp;
 
 /// How long a client waits until it may take another step, in milliseconds. A step is about a millisecond of Redis.
@@ -31,27 +29,16 @@ const WAITING_MAX: usize = 128;
 /// How many reads may wait in all.
 const WAITING_IN_ALL_MAX: usize = 512;
 /// From this many clients on, those whose allowance is whole are forgotten.
-const ASKERS_KNOWN: usize = 1_024;
-
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum Asker {
-    /// An API key of the configuration, by half of its digest.
-    Configured(u128),
-    /// A stored API key.
-    Key(KeyName),
-    Player(MemberId),
-    /// An address; `None` if it is not known.
-    Address(Option<Network>),
-}
+const TAKERS_KNOWN: usize = 1_024;
 
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct BuildQueue {
     places: Arc<Semaphore>,
     turn: Arc<Semaphore>,
-    shares: Mutex<HashMap<Asker, Arc<Share>>>,
+    shares: Mutex<HashMap<Taker, Arc<Share>>>,
 }
 
-impl Default for Line {
+impl Default for BuildQueue {
     fn default() -> Self {
         Self {
             places: Arc::new(Semaphore::new(WAITING_IN_ALL_MAX)),
@@ -108,16 +95,16 @@ impl Share {
 /// whether for its turn or for steps, and its turn to build those of the past, once it has one.
 #[derive(Debug)]
 pub(crate) struct Patience {
-    asker: Option<Asker>,
+    taker: Option<Taker>,
     until: OnceLock<Instant>,
     turn: OnceCell<Turn>,
 }
 
 impl Patience {
     /// That of a request of this client; `None`: one whose building has no limit.
-    pub(crate) fn of(asker: Option<Asker>) -> Self {
+    pub(crate) fn of(taker: Option<Taker>) -> Self {
         Self {
-            asker,
+            taker,
             until: OnceLock::new(),
             turn: OnceCell::new(),
         }
@@ -135,15 +122,15 @@ impl Patience {
     /// Those of [`Line::turn`].
     pub(crate) async fn turn(
         &self,
-        line: &Line,
+        line: &BuildQueue,
         clock: &Clock,
         until: Instant,
     ) -> Result<Option<&Turn>, Error> {
-        let Some(asker) = &self.asker else {
+        let Some(taker) = &self.taker else {
             return Ok(None);
         };
         let left = until.saturating_duration_since(Instant::now());
-        let turn = || line.turn(asker, clock, left);
+        let turn = || line.turn(taker, clock, left);
         Ok(Some(self.turn.get_or_try_init(turn).await?))
     }
 }
@@ -165,7 +152,7 @@ impl Turn {
     }
 }
 
-impl Line {
+impl BuildQueue {
     /// Waits for the turn of a request of this client.
     ///
     /// # Errors
@@ -173,11 +160,11 @@ impl Line {
     /// [`Error::TooMuchPast`] if too many requests wait, the turn does not come in time, or the allowance is used up.
     pub(crate) async fn turn(
         &self,
-        asker: &Asker,
+        taker: &Taker,
         clock: &Clock,
         wait_max: Duration,
     ) -> Result<Turn, Error> {
-        let share = self.share_of(asker, clock.now());
+        let share = self.share_of(taker, clock.now());
         let own_place = place(&share.places)?;
         let place = place(&self.places)?;
         let turns = async {
@@ -200,12 +187,12 @@ impl Line {
         })
     }
 
-    fn share_of(&self, asker: &Asker, now: Timestamp) -> Arc<Share> {
+    fn share_of(&self, taker: &Taker, now: Timestamp) -> Arc<Share> {
         let mut shares = self.shares.lock();
-        if shares.len() >= ASKERS_KNOWN {
+        if shares.len() >= TAKERS_KNOWN {
             shares.retain(|_, share| Arc::strong_count(share) > 1 || share.spend(0, now) > 0);
         }
-        let share = match shares.entry(asker.clone()) {
+        let share = match shares.entry(taker.clone()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => unknown.insert(Arc::new(Share::new(now))),
         };
@@ -221,6 +208,7 @@ fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::MemberId;
 
     const LONG: Duration = Duration::from_mins(1);
 
@@ -228,8 +216,8 @@ mod tests {
         Clock::set_to(Timestamp::from_ms_clamped(0))
     }
 
-    fn asker(name: &str) -> Asker {
-        Asker::Player(MemberId::parse(name).unwrap())
+    fn taker(name: &str) -> Taker {
+        Taker::Player(MemberId::parse(name).unwrap())
     }
 
     fn refused(turn: Result<Turn, Error>) -> Duration {
@@ -241,15 +229,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_has_one_turn_at_a_time_between_others() {
-        let line = Arc::new(Line::default());
-        let (one, other) = (asker("one"), asker("other"));
+        let line = Arc::new(BuildQueue::default());
+        let (one, other) = (taker("one"), taker("other"));
         let first = line.turn(&one, &clock(), LONG).await.unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut waiting = Vec::new();
-        for (asker, name) in [(&one, "one"), (&one, "one again"), (&other, "other")] {
-            let (line, asker, order) = (Arc::clone(&line), asker.clone(), Arc::clone(&order));
+        for (taker, name) in [(&one, "one"), (&one, "one again"), (&other, "other")] {
+            let (line, taker, order) = (Arc::clone(&line), taker.clone(), Arc::clone(&order));
             let wait = tokio::spawn(async move {
-                let _turn = line.turn(&asker, &clock(), LONG).await.unwrap();
+                let _turn = line.turn(&taker, &clock(), LONG).await.unwrap();
                 order.lock().push(name);
                 tokio::task::yield_now().await;
             });
@@ -269,7 +257,7 @@ mod tests {
     #[tokio::test]
     async fn waiting_for_the_turn_and_for_the_standings_share_one_limit() {
         const WAITED: Duration = Duration::from_millis(20);
-        let (line, clock, one) = (Line::default(), clock(), asker("one"));
+        let (line, clock, one) = (BuildQueue::default(), clock(), taker("one"));
         let held = line.turn(&one, &clock, LONG).await.unwrap();
         let patience = Patience::of(Some(one));
         let waits = async {
@@ -290,8 +278,8 @@ mod tests {
 
     #[tokio::test]
     async fn places_and_waits_are_bounded() {
-        let (line, clock) = (Line::default(), clock());
-        let one = asker("one");
+        let (line, clock) = (BuildQueue::default(), clock());
+        let one = taker("one");
         let held = line.turn(&one, &clock, LONG).await.unwrap();
         let waited = line.turn(&one, &clock, Duration::ZERO).await;
         assert_eq!(refused(waited), Duration::ZERO);
@@ -301,14 +289,14 @@ mod tests {
         let waited = line.turn(&one, &clock, LONG).await;
         assert_eq!(refused(waited), Duration::ZERO);
         drop(held);
-        let other = asker("other");
+        let other = taker("other");
         line.turn(&other, &clock, LONG).await.unwrap();
     }
 
     #[tokio::test]
     async fn a_client_without_allowance_waits_and_no_other() {
-        let (line, clock) = (Line::default(), clock());
-        let (one, other) = (asker("one"), asker("other"));
+        let (line, clock) = (BuildQueue::default(), clock());
+        let (one, other) = (taker("one"), taker("other"));
         let turn = line.turn(&one, &clock, LONG).await.unwrap();
         for _ in 0..STEPS_MAX {
             turn.rest(Duration::ZERO, clock.now()).await;

@@ -11,7 +11,7 @@ use indexmap::IndexSet;
 use parking_lot::Mutex;
 
 use super::past::Patience;
-use super::store::standings::{self, Answer, Query, ShardAnswer, Visibility};
+use super::store::standings::{self, ReadAnswer, ShardAnswer, ShardQuery, Visibility};
 use crate::core::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::edition::{Changed, ShardSeen};
 use crate::domain::series::{Series, Standing};
@@ -26,7 +26,7 @@ const CALL_COST_US_MAX: usize = 1_000;
 
 /// How much a request reads in all. Each size has batchers of its own, so that small requests pass large ones.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Size {
+pub enum ReadSize {
     /// Up to a page.
     #[default]
     Small,
@@ -47,17 +47,17 @@ type Read = Dated<ShardAnswer>;
 /// The distinct queries of a call, which of them each job asks, and what they cost.
 #[derive(Debug, Default)]
 pub struct Asked {
-    queries: IndexSet<Arc<Query>>,
+    queries: IndexSet<Arc<ShardQuery>>,
     indexes: Vec<usize>,
     cost_us: usize,
 }
 
 impl Work for Reading {
-    type Job = Arc<Query>;
+    type Job = Arc<ShardQuery>;
     type Answer = Result<Read, StoreError>;
     type Load = Asked;
 
-    fn admit(&self, load: &mut Asked, query: &Arc<Query>) -> bool {
+    fn admit(&self, load: &mut Asked, query: &Arc<ShardQuery>) -> bool {
         let (index, is_new) = load.queries.insert_full(Arc::clone(query));
         if is_new {
             let cost_us = load.cost_us + query.cost_us();
@@ -75,8 +75,8 @@ impl Work for Reading {
         load.cost_us
     }
 
-    async fn call(&self, _: Vec<Arc<Query>>, asked: Asked) -> Vec<Self::Answer> {
-        let queries: Vec<&Query> = asked.queries.iter().map(|query| &**query).collect();
+    async fn call(&self, _: Vec<Arc<ShardQuery>>, asked: Asked) -> Vec<Self::Answer> {
+        let queries: Vec<&ShardQuery> = asked.queries.iter().map(|query| &**query).collect();
         let read = standings::read(
             &self.store,
             &self.shard,
@@ -102,7 +102,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) live: &'a LiveBoard,
     freshness: Mutex<Freshness>,
-    size: Size,
+    size: ReadSize,
     has_data: bool,
     visibility: Visibility,
     patience: Option<&'a Patience>,
@@ -132,7 +132,13 @@ struct Called {
 }
 
 impl Calls {
-    fn note(&mut self, shard: &Shard, query: &Query, as_of: Option<Instant>, seen: &ShardAnswer) {
+    fn note(
+        &mut self,
+        shard: &Shard,
+        query: &ShardQuery,
+        as_of: Option<Instant>,
+        seen: &ShardAnswer,
+    ) {
         let barrier = seen.barrier;
         self.barrier = if self.is_any() {
             self.barrier.min(barrier)
@@ -155,13 +161,11 @@ impl Calls {
             });
         let called = &mut self.shards[place];
         self.is_torn |= called.changed != seen.changed;
-        let with_entries = query
-            .standings()
-            .into_iter()
-            .zip(seen.has_entries)
-            .filter_map(|(standing, has)| standing.filter(|_| has));
-        for standing in with_entries {
-            if !called.with_entries.contains(&standing) {
+        for (standing, has_entries) in query.standings.into_iter().zip(seen.has_entries) {
+            if let Some(standing) = standing
+                && has_entries
+                && !called.with_entries.contains(&standing)
+            {
                 called.with_entries.push(standing);
             }
         }
@@ -178,7 +182,7 @@ impl<'a> Reader<'a> {
             engine,
             live,
             freshness: Mutex::new(freshness),
-            size: Size::default(),
+            size: ReadSize::default(),
             has_data: false,
             visibility: Visibility::default(),
             patience: None,
@@ -193,7 +197,7 @@ impl<'a> Reader<'a> {
     }
 
     /// For a request of this size.
-    pub(crate) fn of_size(self, size: Size) -> Self {
+    pub(crate) fn of_size(self, size: ReadSize) -> Self {
         Self { size, ..self }
     }
 
@@ -258,28 +262,21 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// [`Error::Again`] if the board in memory is stale; or if a standing was not complete, or too short, and now is.
-    pub(crate) async fn ask<T: TryFrom<Answer>>(
+    pub(crate) async fn ask<T: TryFrom<ReadAnswer>>(
         &self,
         shard: &LiveShard,
-        series: Series,
-        query: Query,
+        query: ShardQuery,
     ) -> Result<T, Error> {
-        let query = Arc::new(if self.has_data {
-            query.with_data()
-        } else {
-            query
+        let query = Arc::new(ShardQuery {
+            with_data: self.has_data && query.question.is_about_entries(),
+            ..query
         });
-        let fault = || StoreError::Unexpected("there is no result for a read".into());
         let Dated { value: seen, as_of } = match self.visibility {
             Visibility::Visible => {
                 let freshness = *self.freshness.lock();
-                let reading = shard.reading(freshness, self.size);
-                let answer = reading
-                    .submit(Arc::clone(&query))
-                    .await
-                    .ok_or_else(fault)??;
+                let answer = shard.read(freshness, self.size, Arc::clone(&query)).await?;
                 // The hidden list that the query needs may be outdated.
-                if matches!(answer.value.answer, Answer::Unlisted(_)) {
+                if matches!(answer.value.answer, ReadAnswer::Unlisted(_)) {
                     self.without_hidden(shard, &query, answer).boxed().await?
                 } else {
                     answer
@@ -288,22 +285,22 @@ impl<'a> Reader<'a> {
             visibility => self.ask_alone(shard, &query, visibility).boxed().await?,
         };
         match seen.answer {
-            Answer::Incomplete(start_ms) => {
+            ReadAnswer::Incomplete(series, start_ms) => {
                 self.complete(&shard.shard, series, start_ms)
                     .boxed()
                     .await?;
             }
-            Answer::Erasing => {
+            ReadAnswer::Erasing => {
                 let forgetting = self.engine.forget_all(&shard.shard.id);
                 forgetting.boxed().await?;
             }
-            Answer::Short(standing) => {
+            ReadAnswer::Short(standing) => {
                 let widening = self.engine.widen(&shard.shard, &standing);
                 widening.boxed().await?;
             }
             _ => {
                 self.calls.lock().note(&shard.shard, &query, as_of, &seen);
-                return Ok(T::try_from(seen.answer).map_err(|_| fault())?);
+                return Ok(T::try_from(seen.answer).map_err(|_| no_result())?);
             }
         }
         Err(Error::Again(Outdated::Read))
@@ -335,16 +332,16 @@ impl<'a> Reader<'a> {
     async fn without_hidden(
         &self,
         shard: &LiveShard,
-        query: &Query,
+        query: &ShardQuery,
         mut answer: Read,
     ) -> Result<Read, Error> {
         let mut known_to = None;
-        while let Answer::Unlisted(standing) = answer.value.answer {
+        while let ReadAnswer::Unlisted(standing) = answer.value.answer {
             let followed = match shard.follow_hides(standing).await {
                 Err(refused @ StoreError::Full(_)) => {
                     let answer = self.ask_alone(shard, query, Visibility::LeavingOut).await?;
                     return match answer.value.answer {
-                        Answer::Unlisted(_) => Err(refused.into()),
+                        ReadAnswer::Unlisted(_) => Err(refused.into()),
                         _ => Ok(answer),
                     };
                 }
@@ -363,28 +360,40 @@ impl<'a> Reader<'a> {
     async fn ask_alone(
         &self,
         shard: &LiveShard,
-        query: &Query,
+        query: &ShardQuery,
         visibility: Visibility,
     ) -> Result<Read, Error> {
         let (store, queries) = (&self.engine.store, &[query]);
         let Dated { mut value, as_of } =
             standings::read(store, &shard.shard, queries, visibility, Freshness::Current).await?;
-        let fault = || StoreError::Unexpected("there is no result for a read".into());
-        let value = value.pop().ok_or_else(fault)?;
+        let value = value.pop().ok_or_else(no_result)?;
         Ok(Dated { value, as_of })
     }
 }
 
 impl LiveShard {
+    /// Asks the shard one query, together with others.
+    async fn read(
+        &self,
+        freshness: Freshness,
+        size: ReadSize,
+        query: Arc<ShardQuery>,
+    ) -> Result<Read, StoreError> {
+        let reading = self.reading(freshness, size);
+        reading.submit(query).await.ok_or_else(no_result)?
+    }
+
     /// The change counter of the shard, and its barrier.
     pub(crate) async fn changed(
         &self,
         freshness: Freshness,
     ) -> Result<(Changed, Option<Timestamp>), StoreError> {
-        let reading = self.reading(freshness, Size::Small);
-        let fault = || StoreError::Unexpected("there is no result for a read".into());
-        let answer = reading.submit(Arc::new(Query::Changed([None; 2]))).await;
-        let seen = answer.ok_or_else(fault)??.value;
+        let query = Arc::new(ShardQuery::changed([None; 2]));
+        let seen = self.read(freshness, ReadSize::Small, query).await?.value;
         Ok((seen.changed, seen.barrier))
     }
+}
+
+fn no_result() -> StoreError {
+    StoreError::Unexpected("there is no result for a read".into())
 }

@@ -275,7 +275,6 @@ impl Job for Rollover {
         let mut due = Vec::new();
         for id in engine.completing.schedule.due(now) {
             let Some(live) = engine.boards.get(&id) else {
-                engine.completing.schedule.remove(&id);
                 continue;
             };
             let pending = pending(&engine.completing, &live, now);

@@ -6,8 +6,8 @@ use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 
 use super::merge::{Merged, Start};
-use super::reader::{Reader, Size};
-use super::store::standings::{Entry, Line, SortKey};
+use super::reader::{ReadSize, Reader};
+use super::store::standings::{Entry, ShardLine, SortKey};
 use crate::core::{Engine, Error};
 use crate::domain::board::{Board, Ranking};
 use crate::domain::ids::BoardId;
@@ -21,14 +21,14 @@ pub(crate) struct Scroll {
     generation: u64,
     standing: Standing,
     /// How far it has come.
-    pub(crate) place: Place,
+    pub(crate) place: ScrollPlace,
     /// Directly after the last entry that was read; `None`: none yet.
     mark: Option<SortKey>,
 }
 
 /// How far a standing was read: up to an entry, which it does not name.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) struct Place {
+pub(crate) struct ScrollPlace {
     /// How many entries were read.
     pub(crate) entries: u64,
     /// The rank of the last one.
@@ -37,7 +37,7 @@ pub(crate) struct Place {
     score: Option<i64>,
 }
 
-impl Place {
+impl ScrollPlace {
     /// The rank of the next entry, which has this stored score.
     pub(crate) fn advance(&mut self, ranking: Ranking, score: i64) -> u64 {
         let is_tied = self.score == Some(score);
@@ -50,7 +50,7 @@ impl Place {
 
 impl Scroll {
     /// Reads a standing of a board from this place on.
-    pub(crate) fn new(board: &Board, standing: Standing, place: Place) -> Self {
+    pub(crate) fn new(board: &Board, standing: Standing, place: ScrollPlace) -> Self {
         Self {
             board: board.id.clone(),
             generation: board.generation,
@@ -67,7 +67,8 @@ impl Scroll {
                 if live.board.generation != self.generation {
                     return Err(Error::BoardNotFound(self.board.clone()));
                 }
-                let reader = Reader::new(engine, &live, Freshness::Current).of_size(Size::Large);
+                let reader =
+                    Reader::new(engine, &live, Freshness::Current).of_size(ReadSize::Large);
                 let behind = Start::Behind(self.place.entries);
                 let start = self.mark.as_ref().map_or(behind, Start::At);
                 let list = Merged::new(&reader, self.standing);
@@ -79,7 +80,7 @@ impl Scroll {
     }
 
     /// Makes entries of the next lines.
-    fn take(&mut self, board: &Board, lines: &[Line]) -> Result<Vec<Entry>, Error> {
+    fn take(&mut self, board: &Board, lines: &[ShardLine]) -> Result<Vec<Entry>, Error> {
         let ranking = board.ranking_of(&self.standing.period);
         let mut entries = Vec::with_capacity(lines.len());
         for line in lines {
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn ranks_follow_the_ranking_across_parts() {
         let ranks = |ranking| {
-            let mut place = Place::default();
+            let mut place = ScrollPlace::default();
             [5, 7, 7, 7, 9, 9, 10].map(|score| place.advance(ranking, score))
         };
         assert_eq!(ranks(Ranking::Ordinal), [1, 2, 3, 4, 5, 6, 7]);

@@ -33,7 +33,7 @@ pub struct Waiting {
 /// The instances that have reported recently, by id.
 pub async fn instances(engine: &Engine) -> Result<BTreeMap<String, Instance>, Error> {
     let now = engine.clock.now();
-    let mut instances = jobs::store::all(&engine.store).await?;
+    let mut instances = jobs::instances::all(&engine.store).await?;
     instances.retain(|_, instance| instance.is_remembered(now));
     Ok(instances)
 }

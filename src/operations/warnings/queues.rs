@@ -12,7 +12,7 @@ pub async fn unapplied(engine: &Engine) -> Result<Option<String>, Error> {
         return Ok(None);
     }
     let now = engine.clock.now();
-    let instances = jobs::store::all(&engine.store).await?;
+    let instances = jobs::instances::all(&engine.store).await?;
     let mut running = instances
         .values()
         .filter(|instance| !instance.is_silent(now));

@@ -1,6 +1,6 @@
 //! Reads the whole standing of a final period in parts.
 
-use crate::core::read::scroll::{Place, Scroll};
+use crate::core::read::scroll::{Scroll, ScrollPlace};
 use crate::core::read::store::standings::Entry;
 use crate::core::{Engine, Error};
 use crate::domain::ids::BoardId;
@@ -34,13 +34,13 @@ pub async fn begin(engine: &Engine, found: FoundResult) -> Result<Export, Error>
         return Err(target.without_result(board, is_final));
     };
     let standing = standing_of(board, &target.standing.section());
-    let mut first = Scroll::new(board, standing, Place::default());
+    let mut first = Scroll::new(board, standing, ScrollPlace::default());
     let is_expected = result.total > 0 && !found.is_revising;
     if is_expected && first.next(engine, 1).await?.is_empty() {
         return Err(Problem::period_expired(&board.id, &target.name()).into());
     }
     Ok(Export {
-        scroll: Scroll::new(board, standing, Place::default()),
+        scroll: Scroll::new(board, standing, ScrollPlace::default()),
         result,
         found,
     })

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::recording::{self, standing_of, window_of};
 use super::store::{self, Moderated, Noted, PeriodResult};
-use crate::core::read::scroll::{Place, Scroll};
+use crate::core::read::scroll::{Scroll, ScrollPlace};
 use crate::core::read::store::standings::Entry;
 use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
@@ -32,7 +32,7 @@ const NOTED_ENTRIES: u64 = 10_000;
 #[derive(Debug, Deserialize, Serialize)]
 struct Making {
     /// The place after the entries hashed so far.
-    place: Place,
+    place: ScrollPlace,
     /// The hash state, in hexadecimal.
     state: String,
 }
@@ -111,7 +111,7 @@ pub(crate) async fn of_result(
 async fn make(
     engine: &Engine,
     wanted: &Wanted<'_>,
-    (mut hash, place): (Sha256, Place),
+    (mut hash, place): (Sha256, ScrollPlace),
     older: Option<String>,
 ) -> Result<Option<String>, Error> {
     let Wanted { live, result, .. } = wanted;
@@ -159,13 +159,13 @@ fn unless_stale<T>(noted: Result<T, StoreError>) -> Result<(), StoreError> {
 }
 
 impl Making {
-    fn of(hash: &Sha256, place: Place) -> Self {
+    fn of(hash: &Sha256, place: ScrollPlace) -> Self {
         let state = hexadecimal(&hash.serialize());
         Self { place, state }
     }
 
     /// The hash and its place; `None` if another release stored it.
-    fn resume(self) -> Option<(Sha256, Place)> {
+    fn resume(self) -> Option<(Sha256, ScrollPlace)> {
         let bytes = from_hexadecimal(&self.state)?;
         let state = SerializedState::<Sha256>::try_from(&*bytes).ok()?;
         Some((Sha256::deserialize(&state).ok()?, self.place))
@@ -191,10 +191,10 @@ mod tests {
         whole.update(b"one\ntwo\n");
         let mut part = Sha256::new();
         part.update(b"one\n");
-        let making = serde_json::to_string(&Making::of(&part, Place::default())).unwrap();
+        let making = serde_json::to_string(&Making::of(&part, ScrollPlace::default())).unwrap();
         let making: Making = serde_json::from_str(&making).unwrap();
         let (mut part, place) = making.resume().unwrap();
-        assert_eq!(place, Place::default());
+        assert_eq!(place, ScrollPlace::default());
         part.update(b"two\n");
         let digest = hexadecimal(&part.finalize());
         assert_eq!(digest, hexadecimal(&whole.finalize()));
@@ -205,7 +205,7 @@ mod tests {
     fn the_state_of_another_release_is_discarded() {
         for state in ["", "00", "x"] {
             let making = Making {
-                place: Place::default(),
+                place: ScrollPlace::default(),
                 state: state.to_owned(),
             };
             assert!(making.resume().is_none(), "{state}");

@@ -22,7 +22,7 @@ use tokio::time::timeout_at;
 use super::store::{self, HANDED_OUT_MAX, RewardWalk, Winner};
 use crate::core::jobs::lease::Lease;
 use crate::core::read::merge::{Merged, Start};
-use crate::core::read::reader::{Reader, Size};
+use crate::core::read::reader::{ReadSize, Reader};
 use crate::core::read::store::standings::SortKey;
 use crate::core::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::ids::MemberId;
@@ -267,7 +267,8 @@ impl<'a> Walk<'a> {
     /// Hands out the rewards of the next entries.
     async fn hand_on(&mut self) -> Result<(), Error> {
         let board = &self.live.board;
-        let reader = Reader::new(self.engine, self.live, Freshness::Current).of_size(Size::Large);
+        let reader =
+            Reader::new(self.engine, self.live, Freshness::Current).of_size(ReadSize::Large);
         let list = Merged::new(&reader, standing_of(board, self.section));
         let count = HANDED_OUT_MAX as u64;
         let behind = Start::Behind(self.at.scan.entries());

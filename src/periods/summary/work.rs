@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::core::read::period::{Choice, CohortChoice};
-use crate::core::read::reader::Size;
+use crate::core::read::reader::ReadSize;
 use crate::core::read::store::standings::Visibility;
 use crate::core::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::ids::BoardId;
@@ -67,9 +67,9 @@ pub async fn summarize(
                     track: Track::default(),
                     includes: Includes::default(),
                     freshness,
-                    size: Size::Small,
+                    size: ReadSize::Small,
                     visibility: Visibility::Visible,
-                    asker: None,
+                    taker: None,
                 })
                 .collect();
             let read = requests

@@ -12,7 +12,7 @@ use super::store::{self, Recorded};
 use crate::core::board::store::boards;
 use crate::core::jobs::clock::trusted_now;
 use crate::core::read::merge::{Merged, Start};
-use crate::core::read::reader::{Reader, Size};
+use crate::core::read::reader::{ReadSize, Reader};
 use crate::core::read::store::standings::Visibility;
 use crate::core::write::store::seats::{
     self, CALL_MEMBERS_MAX, PlayerChange, Stepped, StoredPlayer,
@@ -137,7 +137,7 @@ pub(crate) async fn decide_cohort(
                 return Ok(CohortState::Decided);
             }
             let seen = results::store::moderated(&engine.store, shard).await?;
-            let reader = Reader::new(engine, &live, Freshness::Current).of_size(Size::Large);
+            let reader = Reader::new(engine, &live, Freshness::Current).of_size(ReadSize::Large);
             let entries = placed(engine, &reader, section, seen.hides > 0).await?;
             let (now, end) = (engine.clock.now(), board.end_of(period));
             // A read that has not seen the barrier doesn't wait for the removal of erased members either.

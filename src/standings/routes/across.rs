@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use super::answers::{EntryBody, StandingBody};
 use super::params::{AcrossParams, ReadParams, includes};
-use super::queries::{Found, answers, read};
+use super::queries::{BatchRead, answers, read};
 use crate::access::Caller;
 use crate::core::read::period::CohortChoice;
 use crate::domain::ids::{BoardId, MemberId};
@@ -63,14 +63,11 @@ pub struct BoardProblem {
 
 impl BoardEntry {
     fn new(found: &FoundIn<FoundSubset>) -> Self {
-        let FoundSubset {
-            entries, voters, ..
-        } = &found.found;
-        let entry = entries.first();
+        let subset = &found.found;
         Self {
             standing: StandingBody::found(found),
-            total: found.found.total,
-            entry: entry.map(|entry| EntryBody::new(found, entry, voters.of(0))),
+            total: subset.total,
+            entry: EntryBody::all(found, subset.entries.iter(), &subset.voters).pop(),
         }
     }
 }
@@ -120,10 +117,8 @@ pub async fn standings_of(
             member: member.to_string(),
             standings: standings.collect(),
         };
-        Ok(Dated {
-            value: taken.write(&body)?.into_response(),
-            as_of,
-        })
+        let value = taken.write(&body)?.into_response();
+        Ok(Dated { value, as_of })
     };
     freshness::answer(app, freshness, read).await
 }
@@ -135,7 +130,7 @@ async fn find(
     member: &MemberId,
     params: &AcrossParams,
     (caller, freshness): (&Caller, Freshness),
-) -> Result<Found<BoardEntry>, Problem> {
+) -> Result<BatchRead<BoardEntry>, Problem> {
     caller.require_board(BoardId::parse(board).ok().as_ref())?;
     let (named, window) = (params.named(), params.window.clone());
     let request = StandingRequest {

@@ -5,21 +5,18 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::in_league::InLeagueBody;
 use crate::core::LiveBoard;
 use crate::core::read::period::Target;
 use crate::core::read::store::standings::Entry;
-use crate::domain::board::Board;
+use crate::core::read::voters::Voters;
 use crate::domain::data::EntryData;
 use crate::domain::edition::Edition;
 use crate::domain::ids::shown_member;
-use crate::domain::league::decision::Move;
-use crate::domain::league::player::Played;
-use crate::domain::league::zone::{Edges, Zone};
 use crate::domain::profile::{Profile, ShownProfile};
 use crate::domain::score::ShownScore;
 use crate::domain::state::PeriodState;
 use crate::domain::time::{Timestamp, seconds};
-use crate::standings::league_member::InLeague;
 use crate::standings::member::{FoundMember, MemberView};
 use crate::standings::page::{FoundPage, PageView};
 use crate::standings::standing::FoundIn;
@@ -196,60 +193,6 @@ pub struct MemberBody {
     pub league: Option<InLeagueBody>,
 }
 
-/// A member's place in a league.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-#[schema(as = InLeague)]
-pub struct InLeagueBody {
-    /// The tier in which the member plays, or will play once it has a seat; null while its last cohort is being decided.
-    pub tier: Option<String>,
-    /// Its seat; null for a member without one.
-    pub seat: Option<SeatBody>,
-    /// The outcome of its last seat before the period; null if there was none.
-    pub last: Option<PlayedBody>,
-}
-
-/// A member's seat, and its distance to the promotion and demotion zones in points, assuming that the others gain none.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-#[schema(as = SeatInCohort)]
-pub struct SeatBody {
-    /// The cohort.
-    pub cohort: String,
-    /// The outcome for the member if the period ended now; once the cohort is decided, its outcome. Null for a hidden
-    /// member, which is not counted.
-    pub zone: Option<Zone>,
-    /// How many points the member needs to enter the promotion zone; null if it is in it, or if the cohort has none.
-    #[schema(value_type = Option<f64>, minimum = 0)]
-    pub to_promotion: Option<ShownScore>,
-    /// How many points the member needs to leave the demotion zone; null if it is not in it, or if nobody can leave it.
-    #[schema(value_type = Option<f64>, minimum = 0)]
-    pub to_safety: Option<ShownScore>,
-    /// How many points the member has more than the first one in the demotion zone; null if it is in the zone itself, or if
-    /// the cohort has none.
-    #[schema(value_type = Option<f64>, minimum = 0)]
-    pub to_demotion: Option<ShownScore>,
-}
-
-/// The outcome of a seat.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-#[schema(as = PlayedSeat)]
-pub struct PlayedBody {
-    /// The key of the period.
-    pub key: String,
-    /// The tier's name at that time.
-    pub tier: String,
-    /// The cohort.
-    pub cohort: String,
-    /// The member's place in the cohort when the cohort was decided, from 1; null for a member that was hidden then.
-    pub position: Option<u64>,
-    /// Its score then.
-    pub score: ShownScore,
-    /// Whether it was promoted, demoted or kept.
-    #[serde(rename = "move")]
-    pub moved: Move,
-    /// The score with which its next seat starts, or started.
-    pub bonus: ShownScore,
-}
-
 /// A line of a subset.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[schema(as = SubsetEntry)]
@@ -325,6 +268,18 @@ impl EntryBody {
             previous_rank: None,
         }
     }
+
+    /// The bodies of these entries, in their order.
+    pub(crate) fn all<'a, T>(
+        found: &FoundIn<T>,
+        entries: impl Iterator<Item = &'a Entry>,
+        voters: &Voters,
+    ) -> Vec<Self> {
+        let bodies = entries
+            .enumerate()
+            .map(|(index, entry)| Self::new(found, entry, voters.of(index)));
+        bodies.collect()
+    }
 }
 
 impl StandingBody {
@@ -354,9 +309,8 @@ impl StandingBody {
 impl PageBody {
     pub(crate) fn new(view: &PageView, found: &FoundIn<FoundPage>) -> Self {
         let FoundPage { page, voters } = &found.found;
-        let mut lines = page.entries.iter().chain(&page.me).enumerate();
-        let line = |(index, entry): (usize, &Entry)| EntryBody::new(found, entry, voters.of(index));
-        let entries = lines.by_ref().take(page.entries.len()).map(line).collect();
+        let mut entries = EntryBody::all(found, page.entries.iter().chain(&page.me), voters);
+        let me = page.me.as_ref().and_then(|_| entries.pop());
         Self {
             standing: StandingBody::found(found),
             total: page.total,
@@ -364,7 +318,7 @@ impl PageBody {
             page: view.number(),
             size: view.size,
             entries,
-            me: lines.next().map(line),
+            me,
         }
     }
 }
@@ -428,63 +382,14 @@ impl MemberBody {
     }
 }
 
-impl InLeagueBody {
-    fn new(found: &FoundIn<FoundMember>, own: &InLeague) -> Self {
-        let board = &found.live.board;
-        let league = board.league_of(&found.target.standing.period);
-        let tier = league.zip(own.tier);
-        let cohort = found.target.cohort.clone().filter(|_| own.is_seated);
-        Self {
-            tier: tier.map(|(league, tier)| league.tier(tier).name.to_string()),
-            seat: cohort.map(|cohort| SeatBody::new(board, cohort, own.edges)),
-            last: own
-                .last
-                .as_ref()
-                .map(|played| PlayedBody::new(board, played)),
-        }
-    }
-}
-
-impl SeatBody {
-    fn new(board: &Board, cohort: String, edges: Option<Edges>) -> Self {
-        let decimals = board.definition.decimals;
-        let points = |points: i64| ShownScore::sum(points.into(), decimals);
-        Self {
-            cohort,
-            zone: edges.map(|edges| edges.zone),
-            to_promotion: edges.and_then(|edges| edges.to_promotion).map(points),
-            to_safety: edges.and_then(|edges| edges.to_safety).map(points),
-            to_demotion: edges.and_then(|edges| edges.to_demotion).map(points),
-        }
-    }
-}
-
-impl PlayedBody {
-    /// A line of a member's history.
-    pub(crate) fn new(board: &Board, played: &Played) -> Self {
-        let decimals = board.definition.decimals;
-        let Played { tier, cohort, .. } = played;
-        Self {
-            key: board.period_key_at(played.start),
-            tier: tier.to_string(),
-            cohort: format!("{tier}-{}", cohort.number),
-            position: played.position,
-            score: played.score.shown(decimals),
-            moved: played.moved,
-            bonus: played.bonus.shown(decimals),
-        }
-    }
-}
-
 impl PercentileBody {
     pub(crate) fn new(percentile: ShownScore, found: &FoundIn<FoundPage>) -> Self {
         let FoundPage { page, voters } = &found.found;
-        let entry = page.entries.first();
         Self {
             standing: StandingBody::found(found),
             total: page.total,
             percentile,
-            entry: entry.map(|entry| EntryBody::new(found, entry, voters.of(0))),
+            entry: EntryBody::all(found, page.entries.iter(), voters).pop(),
         }
     }
 }
@@ -492,15 +397,11 @@ impl PercentileBody {
 impl SubsetBody {
     pub(crate) fn new(found: &FoundIn<FoundSubset>) -> Self {
         let subset = &found.found;
-        let lines = subset
-            .entries
-            .iter()
-            .zip(&subset.positions)
-            .enumerate()
-            .map(|(index, (entry, position))| SubsetEntryBody {
-                position: *position,
-                entry: EntryBody::new(found, entry, subset.voters.of(index)),
-            });
+        let entries = EntryBody::all(found, subset.entries.iter(), &subset.voters);
+        let positions = subset.positions.iter().copied();
+        let lines = positions
+            .zip(entries)
+            .map(|(position, entry)| SubsetEntryBody { position, entry });
         Self {
             standing: StandingBody::found(found),
             total: subset.total,

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 
 use crate::access::{Caller, HiddenChoice};
-use crate::core::read::reader::Size;
+use crate::core::read::reader::ReadSize;
 use crate::domain::edition::Edition;
 use crate::domain::ids::MemberId;
 use crate::domain::include::{Include, Includes};
@@ -138,8 +138,8 @@ impl Named<'_> {
             choice: choice(self.key, self.at)?,
             track: caller.track(self.is_raw)?,
             freshness,
-            size: Size::Small,
-            asker: caller.asker(),
+            size: ReadSize::Small,
+            taker: caller.taker_of_past(),
         })
     }
 

@@ -13,7 +13,7 @@ use super::params::{
     Named, entries_of_member, entries_of_page, includes, member_view, named_members, page_view,
 };
 use crate::access::{Caller, HiddenChoice};
-use crate::core::read::reader::Size;
+use crate::core::read::reader::ReadSize;
 use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
 use crate::domain::profile::Profiles;
@@ -27,18 +27,18 @@ use crate::redis::{Dated, Freshness};
 use crate::runtime::join::join_all;
 use crate::standings::league_member;
 use crate::standings::page::{Entries, PageView};
-use crate::standings::standing::{self, FoundIn, StandingRequest, View};
+use crate::standings::standing::{self, FoundIn, StandingRequest, View, members};
 use crate::standings::stats::StatsView;
 
 /// The caller, the required freshness, and what entries have in addition to scores.
 type How<'a> = (&'a Caller, Freshness, Includes);
 
 /// The outcome of one read of a batch.
-pub(crate) struct Found<A> {
+pub(crate) struct BatchRead<A> {
     /// The time that it is current as of.
     as_of: Option<Instant>,
     /// The members whose profiles the response shows.
-    members: Vec<Arc<str>>,
+    members: Option<Vec<Arc<str>>>,
     /// Makes the response.
     answer: Box<dyn FnOnce(Profiles) -> A + Send>,
 }
@@ -81,7 +81,7 @@ macro_rules! queries {
         }
 
         impl $name {
-            fn request(&self, (caller, freshness, includes): How<'_>, size: Size) -> Result<StandingRequest, Problem> {
+            fn request(&self, (caller, freshness, includes): How<'_>, size: ReadSize) -> Result<StandingRequest, Problem> {
                 caller.require_board(BoardId::parse(&self.board).ok().as_ref())?;
                 let named = Named {
                     key: self.key.as_deref(),
@@ -253,10 +253,11 @@ pub async fn query(
         );
         return Err(Problem::invalid_field("/queries", detail));
     }
-    let size = if entries <= SMALL_ENTRIES_MAX {
-        Size::Small
+    let is_small = entries <= SMALL_ENTRIES_MAX;
+    let size = if is_small {
+        ReadSize::Small
     } else {
-        Size::Large
+        ReadSize::Large
     };
     let (app, queries, caller, by) = (&*app, &queries, &caller, &caller.takers());
     let read = async |freshness| {
@@ -265,20 +266,14 @@ pub async fn query(
         let how = (caller, freshness, includes);
         let found = queries.iter().map(|query| find(app, query, how, size));
         let (results, as_of) = answers(app, includes, found).await?;
-        let results = results
-            .into_iter()
-            .map(|result| {
-                result.unwrap_or_else(|problem| {
-                    QueryResult::Problem(NoAnswer {
-                        problem: problem.item(),
-                    })
-                })
-            })
-            .collect();
-        Ok(Dated {
-            value: taken.write(&QueryResults { results })?.into_response(),
-            as_of,
-        })
+        let refused = |problem: Problem| {
+            let problem = problem.item();
+            QueryResult::Problem(NoAnswer { problem })
+        };
+        let results = results.into_iter().map(|one| one.unwrap_or_else(refused));
+        let results = results.collect();
+        let value = taken.write(&QueryResults { results })?.into_response();
+        Ok(Dated { value, as_of })
     };
     freshness::answer(app, freshness, read).await
 }
@@ -287,22 +282,17 @@ pub async fn query(
 pub(crate) async fn answers<'a, A>(
     app: &App,
     includes: Includes,
-    reads: impl Iterator<Item: Future<Output = Result<Found<A>, Problem>> + Send + 'a>,
+    reads: impl Iterator<Item: Future<Output = Result<BatchRead<A>, Problem>> + Send + 'a>,
 ) -> Result<(Vec<Result<A, Problem>>, Option<Instant>), Problem> {
     let found = join_all(reads).await;
     let oldest = found.iter().flatten().filter_map(|found| found.as_of).min();
-    let profiles = if includes.has(Include::Profile) {
-        let members: Vec<_> = found
-            .iter()
-            .flatten()
-            .flat_map(|found| &found.members)
-            .cloned()
-            .collect();
-        profiles::work::read(&app.engine, members).await?
-    } else {
-        Profiles::default()
-    };
-    let answer = |found: Found<A>| (found.answer)(profiles.clone());
+    let mut profiles = Profiles::default();
+    if includes.has(Include::Profile) {
+        let members = found.iter().flatten().flat_map(|found| &found.members);
+        let members: Vec<_> = members.flatten().cloned().collect();
+        profiles = profiles::work::read(&app.engine, members).await?;
+    }
+    let answer = |found: BatchRead<A>| (found.answer)(profiles.clone());
     let answers = found.into_iter().map(|found| found.map(answer));
     Ok((answers.collect(), oldest))
 }
@@ -327,8 +317,8 @@ async fn find(
     app: &App,
     query: &QueryBody,
     how: How<'_>,
-    size: Size,
-) -> Result<Found<QueryResult>, Problem> {
+    size: ReadSize,
+) -> Result<BatchRead<QueryResult>, Problem> {
     match query {
         QueryBody::Page(query) => {
             let between = [&query.from_score, &query.to_score];
@@ -372,18 +362,14 @@ pub(crate) async fn read<V: View + Send + 'static, A: 'static>(
     request: &StandingRequest,
     view: V,
     body: fn(&V, &FoundIn<V::Found>) -> A,
-) -> Result<Found<A>, Problem> {
+) -> Result<BatchRead<A>, Problem> {
     let found = standing::read(&app.engine, request, &view)
         .await
         .map_err(|error| Problem::from(error).beyond_path())?;
-    let members = if request.includes.has(Include::Profile) {
-        V::members(&found.found)
-    } else {
-        Vec::new()
-    };
-    Ok(Found {
+    let has_profiles = request.includes.has(Include::Profile);
+    Ok(BatchRead {
         as_of: found.as_of,
-        members,
+        members: has_profiles.then(|| members(V::entries(&found.found))),
         answer: Box::new(move |profiles| body(&view, &FoundIn { profiles, ..found })),
     })
 }

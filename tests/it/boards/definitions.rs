@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use standings::core::board::store::{boards, deletions};
+use standings::core::board::deletions;
+use standings::core::board::store::boards;
 use standings::domain::board::Board;
 use standings::domain::ids::BoardId;
 

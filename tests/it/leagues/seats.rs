@@ -430,8 +430,7 @@ async fn a_half_erased_hidden_member_is_seated_hidden() {
         for (_, shard) in others {
             let (places, now) = (Places::default(), engine.clock.now());
             let forget = erasures::forget(&engine.store, shard, &member, &places, FORGET_KEYS, now);
-            let is_left = false;
-            assert_eq!(forget.await.unwrap(), Forgotten::Some { is_left });
+            assert_eq!(forget.await.unwrap(), Forgotten::Done);
         }
         world.set_time(&format!("2026-11-16T12:{number:02}:01Z"));
         let (_, seat) = join(client, &name).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::definitions::{Stored, board_of, salvage};
+use super::definitions::{StoredDefinition, board_of, salvage};
 use crate::domain::board::Board;
 use crate::domain::closing::Closings;
 use crate::domain::ids::BoardId;
@@ -76,7 +76,7 @@ pub async fn load(store: &Store, id: &BoardId) -> Result<Option<StoredBoard>, St
         return Ok(None);
     };
     let closings = closings_of([until, results_until], terms)?;
-    let stored: Stored = match serde_json::from_str(&json) {
+    let stored: StoredDefinition = match serde_json::from_str(&json) {
         Ok(stored) => stored,
         Err(error) => {
             let unreadable = salvage(id, &version, &json, &error, closings)?;
@@ -123,7 +123,7 @@ pub async fn define(
         .arg(seen.map(Board::version))
         .arg(unused_since)
         .arg(board.version())
-        .json(&Stored::from(board))
+        .json(&StoredDefinition::from(board))
         .arg(closed_until)
         .write()
         .await
@@ -243,11 +243,8 @@ pub async fn ids(
     after: Option<&BoardId>,
     count: usize,
 ) -> Result<Vec<BoardId>, StoreError> {
-    Ok(listed(store, keys::LIVE, after.map(BoardId::as_str), count)
-        .await?
-        .into_iter()
-        .filter_map(|id| BoardId::parse(&id).ok())
-        .collect())
+    let ids = listed(store, keys::LIVE, after.map(BoardId::as_str), count).await?;
+    Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
 }
 
 /// Up to `count` ids of a kind of thing that is announced, in byte order, after `after`.

@@ -19,7 +19,7 @@ use crate::redis::protocol::formats::DATA_FORMAT;
 
 /// The content of the field `definition` of a board's key.
 #[derive(Deserialize, Serialize)]
-pub(crate) struct Stored {
+pub(crate) struct StoredDefinition {
     #[serde(default = "first_format")]
     pub(crate) data_format: u64,
     generation: u64,
@@ -38,7 +38,7 @@ fn first_format() -> u64 {
     FIRST_FORMAT
 }
 
-impl From<&Board> for Stored {
+impl From<&Board> for StoredDefinition {
     fn from(board: &Board) -> Self {
         Self {
             data_format: DATA_FORMAT,
@@ -81,8 +81,8 @@ impl Unreadable {
 }
 
 /// The board stored like this under that name, without its closings.
-pub(crate) fn board_of(id: &BoardId, stored: Stored) -> Board {
-    let Stored {
+pub(crate) fn board_of(id: &BoardId, stored: StoredDefinition) -> Board {
+    let StoredDefinition {
         data_format: _,
         generation,
         revision,
@@ -102,7 +102,7 @@ pub(crate) fn board_of(id: &BoardId, stored: Stored) -> Board {
 
 /// Reads a board from the field `definition` of its key.
 pub(crate) fn read_definition(id: &BoardId, json: &str) -> Result<Board, StoreError> {
-    let stored: Stored = serde_json::from_str(json).map_err(|error| {
+    let stored: StoredDefinition = serde_json::from_str(json).map_err(|error| {
         StoreError::Unexpected(format!("the definition of {id} can't be read: {error}"))
     })?;
     if stored.data_format != DATA_FORMAT {
@@ -180,7 +180,9 @@ mod tests {
 
     fn salvaged(json: &str) -> Unreadable {
         let id = BoardId::parse("b").unwrap();
-        let error = serde_json::from_str::<Stored>(json).err().unwrap();
+        let error = serde_json::from_str::<StoredDefinition>(json)
+            .err()
+            .unwrap();
         salvage(&id, "7-9", json, &error, Closings::default()).unwrap()
     }
 

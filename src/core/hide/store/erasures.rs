@@ -104,11 +104,10 @@ pub enum Erased {
 /// The result of a call that removes data of an erased member.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Forgotten {
-    /// It has removed some data.
-    Some {
-        /// Whether there may be more.
-        is_left: bool,
-    },
+    /// It has removed some data, and there may be more.
+    More,
+    /// No data is left.
+    Done,
     /// Nothing was done: lines of the member stay in standings that are final at this barrier, and the script needs their
     /// places in other shards.
     Places(Timestamp, Vec<WantedPlace>),
@@ -280,6 +279,8 @@ pub async fn forget(
     let (standings, parts) = forgotten_kinds();
     let mut barrier = shard.closings.until;
     loop {
+        let barrier_ms = barrier.map(|barrier| barrier.ms().to_string());
+        let finals = barrier.map(|barrier| finals(shard, barrier));
         let forgotten = store
             .call_version(&script::FORGET, shard)
             .field("layout", LayoutArgs::new(shard))
@@ -287,14 +288,8 @@ pub async fn forget(
             .field("standings", &standings)
             .field("parts", &parts)
             .field("count", count)
-            .field(
-                "barrier",
-                barrier.map_or_else(String::new, |barrier| barrier.ms().to_string()),
-            )
-            .field(
-                "finals",
-                barrier.map_or_else(HashMap::new, |barrier| finals(shard, barrier)),
-            )
+            .field("barrier", barrier_ms.unwrap_or_default())
+            .field("finals", finals.unwrap_or_default())
             // With initial scores a line is a sum, whose terms have the same id in all periods.
             .field("keeps_place", !has_initial)
             .field("league", shard.is_league())
@@ -307,8 +302,8 @@ pub async fn forget(
             .field("closes", closes_ms(shard))
             .field("kept_from", shard.initial_kept_from_ms(now));
         return Ok(match forgotten.write().await? {
-            ForgetReply::More => Forgotten::Some { is_left: true },
-            ForgetReply::Done => Forgotten::Some { is_left: false },
+            ForgetReply::More => Forgotten::More,
+            ForgetReply::Done => Forgotten::Done,
             ForgetReply::Places(Tail(Flat(wanted))) => {
                 let barrier = require(barrier, "lines remain, but there is no barrier")?;
                 Forgotten::Places(barrier, wanted)

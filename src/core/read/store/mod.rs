@@ -1,5 +1,4 @@
-//! Script calls that read standings, complete derived ones, and count voters.
+//! Script calls that read standings, and complete derived ones.
 
 pub mod rollover;
 pub mod standings;
-pub mod voters;

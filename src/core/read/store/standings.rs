@@ -13,17 +13,18 @@ use crate::redis::{Dated, StoreError, keys, script};
 
 use self::query::{Encoder, LEFT_OUT_MAX, QueryArgs};
 
-pub use self::answer::{Answer, ShardAnswer};
+pub use self::answer::{ReadAnswer, ShardAnswer};
 pub use self::entries::{
-    Amounts, Entry, Line, MadeWith, Memo, Neighbourhood, Page, Slice, SortKey, Spread, Subset,
+    Amounts, Entry, MadeWith, Neighbourhood, Page, PageMemo, ShardLine, Slice, SortKey, Spread,
+    Subset,
 };
-pub use self::query::{Query, Selection, Visibility};
+pub use self::query::{Question, Selection, ShardQuery, Visibility};
 
 /// Reads a board's standings in one call, as of one instant. The answers are in the order of the queries.
 pub async fn read(
     store: &Store,
     shard: &Shard,
-    queries: &[&Query],
+    queries: &[&ShardQuery],
     visibility: Visibility,
     freshness: Freshness,
 ) -> Result<Dated<Vec<ShardAnswer>>, StoreError> {
@@ -35,7 +36,7 @@ pub async fn read(
     });
     let followed = match visibility {
         Visibility::HiddenUpTo(number) => Some(number),
-        Visibility::Visible | Visibility::LeavingOut | Visibility::All => None,
+        _ => None,
     };
     let leaves_out = visibility == Visibility::LeavingOut;
     let registry = leaves_out.then(|| keys::registry(shard.tag(), shard.generation));

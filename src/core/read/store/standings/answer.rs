@@ -4,21 +4,23 @@ use std::sync::Arc;
 
 use crate::redis::Value;
 
-use super::entries::{Amounts, Entry, Line, Neighbourhood, Page, Slice, SortKey, Spread, Subset};
-use super::query::{Indexed, Query, Selection};
+use super::entries::{
+    Amounts, Entry, Neighbourhood, Page, ShardLine, Slice, SortKey, Spread, Subset,
+};
+use super::query::{Indexed, Question, Selection, ShardQuery};
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::data::EntryData;
 use crate::domain::edition::Changed;
-use crate::domain::series::Standing;
+use crate::domain::series::{Series, Standing};
 use crate::domain::time::Timestamp;
 use crate::redis::StoreError;
 use crate::redis::args::shown_score;
 use crate::redis::protocol::queries;
 use crate::redis::reply::{Reply, require};
 
-/// The answer to a [`Query`] of the same name. Clones share what is large.
+/// The answer to a [`Question`] of the same name. Clones share what is large.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum ReadAnswer {
     /// A part of the standing.
     Page(Arc<Page>),
     /// `None` if the member is not listed.
@@ -35,8 +37,8 @@ pub enum Answer {
     Positions(Arc<[u64]>),
     /// Nothing but what every answer comes with.
     Changed(()),
-    /// The derived standing whose newest period begins at this time, in milliseconds, must be completed.
-    Incomplete(i64),
+    /// The standing of this derived series whose newest period begins at this time, in milliseconds, must be completed.
+    Incomplete(Series, i64),
     /// Too many members of this standing are hidden for its short list, which must be widened.
     Short(Standing),
     /// The hidden list of this standing, which the query needs, is outdated.
@@ -48,7 +50,7 @@ pub enum Answer {
 /// An answer, and what the call has seen of the shard.
 #[derive(Clone, Debug)]
 pub struct ShardAnswer {
-    pub answer: Answer,
+    pub answer: ReadAnswer,
     /// The barrier of the shard then: no event before it counts any more.
     pub barrier: Option<Timestamp>,
     /// The shard's change counter then.
@@ -62,20 +64,23 @@ impl ShardAnswer {
     pub(super) fn is_complete(&self) -> bool {
         !matches!(
             self.answer,
-            Answer::Incomplete(_) | Answer::Unlisted(_) | Answer::Short(_) | Answer::Erasing
+            ReadAnswer::Incomplete(..)
+                | ReadAnswer::Unlisted(_)
+                | ReadAnswer::Short(_)
+                | ReadAnswer::Erasing
         )
     }
 }
 
-/// Converts an [`Answer`] into the type of one kind; the error means that it is of another kind.
+/// Converts an [`ReadAnswer`] into the type of one kind; the error means that it is of another kind.
 macro_rules! try_from_answer {
     ($($kind:ident => $type:ty),* $(,)?) => {
-        $(impl TryFrom<Answer> for $type {
+        $(impl TryFrom<ReadAnswer> for $type {
             type Error = ();
 
-            fn try_from(answer: Answer) -> Result<Self, ()> {
+            fn try_from(answer: ReadAnswer) -> Result<Self, ()> {
                 match answer {
-                    Answer::$kind(value) => Ok(value),
+                    ReadAnswer::$kind(value) => Ok(value),
                     _ => Err(()),
                 }
             }
@@ -104,7 +109,7 @@ pub(super) fn read_all(
     let barrier = reply.read::<Option<i64>>()?.map(Timestamp::from_ms_clamped);
     let answers = queries
         .iter()
-        .map(|(query, _)| answer(board, query, &mut reply.list()?))
+        .map(|(query, _)| answer(board, query, reply.list()?))
         .collect::<Result<Vec<_>, StoreError>>()?;
     let changed = Changed::from_stored(&reply.text()?);
     let changed = require(changed, "a head lacks the number of its changes")?;
@@ -125,116 +130,46 @@ pub(super) fn read_all(
         .collect())
 }
 
-fn answer(board: &Board, query: &Query, reply: &mut Reply) -> Result<Answer, StoreError> {
-    let total = reply.integer()?;
-    if total == queries::INCOMPLETE {
-        return Ok(Answer::Incomplete(reply.integer()?));
+fn answer(board: &Board, query: &ShardQuery, mut parts: Reply) -> Result<ReadAnswer, StoreError> {
+    let [own, before] = query.standings;
+    let lacking = "a query lacks its standing";
+    let total = parts.integer()?;
+    match total {
+        queries::INCOMPLETE => {
+            let Standing { series, .. } = require(own, lacking)?;
+            return Ok(ReadAnswer::Incomplete(series, parts.integer()?));
+        }
+        queries::ERASING => return Ok(ReadAnswer::Erasing),
+        queries::UNLISTED | queries::SHORT => {
+            let is_of_before = parts.integer()? == 1;
+            let standing = require(if is_of_before { before } else { own }, lacking)?;
+            return Ok(if total == queries::SHORT {
+                ReadAnswer::Short(standing)
+            } else {
+                ReadAnswer::Unlisted(standing)
+            });
+        }
+        _ => {}
     }
-    if total == queries::ERASING {
-        return Ok(Answer::Erasing);
-    }
-    if total == queries::UNLISTED || total == queries::SHORT {
-        let [own, before] = query.standings();
-        let is_of_before = reply.integer()? == 1;
-        let standing = if is_of_before { before } else { own };
-        let standing = require(standing, "a query lacks its standing")?;
-        if total == queries::SHORT {
-            return Ok(Answer::Short(standing));
-        }
-        return Ok(Answer::Unlisted(standing));
-    }
-    let total = require(u64::try_from(total).ok(), "a total is negative")?;
-    Ok(match query {
-        Query::Page {
-            standing,
-            selection,
-            ..
-        } => {
-            let board = (board, board.ranking_of(&standing.period));
-            Answer::Page(page(board, total, *selection, reply)?.into())
-        }
-        Query::Member { .. } if reply.is_empty() => Answer::Member(None),
-        Query::Member { standing, .. } => {
-            let board = (board, board.ranking_of(&standing.period));
-            Answer::Member(Some(neighbourhood(board, total, reply)?.into()))
-        }
-        Query::Subset { .. } => Answer::Subset(subset(board, total, reply)?.into()),
-        Query::Amounts { .. } => Answer::Amounts(amounts(board, total, reply)?),
-        Query::Spread { .. } => Answer::Spread(spread(total, reply)?),
-        Query::Slice { .. } => {
-            let slice = Slice {
-                total,
-                position: reply.read()?,
-                from: reply.read()?,
-                entries: reply.list()?.all(line)?,
-            };
-            Answer::Slice(slice.into())
-        }
-        Query::Positions { .. } => Answer::Positions(reply.list()?.all(Reply::read)?.into()),
-        Query::Changed(_) => Answer::Changed(()),
-        Query::WithData(query) => {
-            let mut answer = answer(board, query, &mut reply.list()?)?;
-            give_data(&mut answer, &mut reply.list()?)?;
-            answer
-        }
-    })
-}
-
-/// Gives the entries of an answer their data, which comes in the order of the entries.
-fn give_data(answer: &mut Answer, data: &mut Reply) -> Result<(), StoreError> {
-    let places: Vec<&mut Option<EntryData>> = match answer {
-        Answer::Page(page) => {
-            let Page { entries, me, .. } = own(page)?;
-            entries
-                .iter_mut()
-                .chain(me)
-                .map(|entry| &mut entry.data)
-                .collect()
-        }
-        Answer::Member(Some(neighbourhood)) => own(neighbourhood)?
-            .entries
-            .iter_mut()
-            .map(|entry| &mut entry.data)
-            .collect(),
-        Answer::Subset(subset) => own(subset)?
-            .entries
-            .iter_mut()
-            .flatten()
-            .map(|(_, entry)| &mut entry.data)
-            .collect(),
-        Answer::Slice(slice) => own(slice)?
-            .entries
-            .iter_mut()
-            .map(|line| &mut line.data)
-            .collect(),
-        _ => Vec::new(),
+    let mut content = Content {
+        board,
+        ranking: own.map_or(board.definition.ranking, |own| {
+            board.ranking_of(&own.period)
+        }),
+        total: require(u64::try_from(total).ok(), "a total is negative")?,
+        parts,
+        data: None,
     };
-    for place in places {
-        let stored = data.text()?;
-        if !stored.is_empty() {
-            let read = EntryData::from_stored(&stored);
-            *place = Some(require(read, "the data of an entry is not a JSON object")?);
-        }
+    if query.with_data {
+        let mut inner = content.parts.list()?;
+        let _same_total = inner.integer()?;
+        content.data = Some(content.parts.list()?);
+        content.parts = inner;
     }
-    require(
-        data.is_empty().then_some(()),
-        "there is not one data object for each entry",
-    )
-}
-
-/// Mutable access to an answer that is not shared yet.
-fn own<T>(answer: &mut Arc<T>) -> Result<&mut T, StoreError> {
-    require(Arc::get_mut(answer), "an answer is already shared")
-}
-
-fn spread(total: u64, reply: &mut Reply) -> Result<Spread, StoreError> {
-    let listed = reply.read()?;
-    let (mut positions, mut flat) = (reply.list()?, reply.list()?);
-    Ok(Spread {
-        total,
-        listed,
-        entries: positions.all(|positions| Ok((positions.read()?, mark(&mut flat)?)))?,
-    })
+    let answer = content.read(&query.question)?;
+    let is_all = content.data.is_none_or(|data| data.is_empty());
+    let fault = "there is not one data object for each entry";
+    require(is_all.then_some(answer), fault)
 }
 
 /// The next mark of a flat list of members and scores.
@@ -243,132 +178,191 @@ fn mark(flat: &mut Reply) -> Result<SortKey, StoreError> {
     Ok(SortKey { score, member })
 }
 
-/// The next mark as a line, without its data.
-fn line(flat: &mut Reply) -> Result<Line, StoreError> {
-    let mark = mark(flat)?;
-    Ok(Line { mark, data: None })
-}
-
-fn amounts(board: &Board, members: u64, reply: &mut Reply) -> Result<Amounts, StoreError> {
-    let (high, low) = (reply.integer()?, reply.integer()?);
-    let stored = (i128::from(high) << 32) + i128::from(low);
-    Ok(Amounts {
-        members,
-        score_sum: match board.definition.order {
-            Order::Desc => -stored,
-            Order::Asc => stored,
-        },
-        events: reply.read()?,
-    })
-}
-
 /// A rank as it is sent; 0 stands for none.
 fn rank(reply: &mut Reply) -> Result<Option<u64>, StoreError> {
     Ok(Some(reply.read()?).filter(|rank| *rank > 0))
 }
 
-fn page(
-    (board, ranking): (&Board, Ranking),
+/// What remains to be read of an answer.
+struct Content<'a> {
+    board: &'a Board,
+    ranking: Ranking,
+    /// How many members the standing has.
     total: u64,
-    selection: Selection,
-    reply: &mut Reply,
-) -> Result<Page, StoreError> {
-    let first_rank = reply.read()?;
-    let (mut flat, mut me) = (reply.list()?, reply.list()?);
-    let (offset, listed) = match selection {
-        Selection::Behind(offset) => (offset, board.listed(total)),
-        _ => (reply.read()?, reply.read()?),
-    };
-    let entries = entries((board, ranking), offset, first_rank, &mut flat)?;
-    let me = if me.is_empty() {
-        None
-    } else {
-        let (rank, score, member) = (rank(&mut me)?, me.integer()?, me.bytes()?);
-        Some(SortKey { score, member }.entry(board, rank)?)
-    };
-    Ok(Page {
-        total,
-        listed,
-        entries,
-        me,
-        ..Page::default()
-    })
+    parts: Reply,
+    /// The data of the entries, in their order, if the query asks for it.
+    data: Option<Reply>,
 }
 
-fn neighbourhood(
-    (board, ranking): (&Board, Ranking),
-    total: u64,
-    reply: &mut Reply,
-) -> Result<Neighbourhood, StoreError> {
-    let (position, from, first_rank) = (reply.integer()?, reply.read()?, reply.read()?);
-    let mut entries = entries((board, ranking), from, first_rank, &mut reply.list()?)?;
-    let mut previous = reply.list()?;
-    let previous = if previous.is_empty() {
-        None
-    } else {
-        let rank = rank(&mut previous)?;
-        Some((rank, shown_score(board, previous.integer()?)))
-    };
-    let (index, outranked_by) = if let Ok(position) = u64::try_from(position) {
-        let index = usize::try_from(position.saturating_sub(from)).unwrap_or(usize::MAX);
-        (index, Some(reply.read()?))
-    } else {
-        let (score, member) = (reply.integer()?, reply.bytes()?);
-        entries.push(SortKey { score, member }.entry(board, None)?);
-        (entries.len() - 1, None)
-    };
-    if index >= entries.len() {
-        return Err(StoreError::Unexpected(
-            "a member is missing from its own neighbours".into(),
-        ));
+impl Content<'_> {
+    fn read(&mut self, question: &Question) -> Result<ReadAnswer, StoreError> {
+        Ok(match question {
+            Question::Page { selection, .. } => ReadAnswer::Page(self.page(*selection)?.into()),
+            Question::Member { .. } if self.parts.is_empty() => ReadAnswer::Member(None),
+            Question::Member { .. } => ReadAnswer::Member(Some(self.neighbourhood()?.into())),
+            Question::Subset(_) => ReadAnswer::Subset(self.subset()?.into()),
+            Question::Amounts(_) => ReadAnswer::Amounts(self.amounts()?),
+            Question::Spread { .. } => ReadAnswer::Spread(self.spread()?),
+            Question::Slice { .. } => ReadAnswer::Slice(self.lines_around_mark()?.into()),
+            Question::Positions(_) => {
+                ReadAnswer::Positions(self.parts.list()?.all(Reply::read)?.into())
+            }
+            Question::Changed => ReadAnswer::Changed(()),
+        })
     }
-    Ok(Neighbourhood {
-        total,
-        outranked_by,
-        entries,
-        index,
-        previous,
-    })
-}
 
-fn subset(board: &Board, total: u64, reply: &mut Reply) -> Result<Subset, StoreError> {
-    let entries = reply.list()?.all(|found| {
-        let mut one = found.list()?;
-        if one.is_empty() {
+    /// The data of the next entry, if it has any.
+    fn next_data(&mut self) -> Result<Option<EntryData>, StoreError> {
+        let Some(data) = &mut self.data else {
+            return Ok(None);
+        };
+        let stored = data.text()?;
+        if stored.is_empty() {
             return Ok(None);
         }
-        let _position = one.integer()?;
-        let (rank, score, member) = (rank(&mut one)?, one.integer()?, one.bytes()?);
-        let mark = SortKey { score, member };
-        let entry = mark.entry(board, rank)?;
-        Ok(Some((mark, entry)))
-    });
-    Ok(Subset {
-        total,
-        entries: entries?,
-    })
-}
-
-/// Makes entries of a flat list of members and scores. The ranks after the first follow from the scores.
-fn entries(
-    (board, ranking): (&Board, Ranking),
-    offset: u64,
-    first_rank: u64,
-    flat: &mut Reply,
-) -> Result<Vec<Entry>, StoreError> {
-    let mut entries: Vec<Entry> = Vec::new();
-    let mut rank = first_rank;
-    for place in offset + 1.. {
-        if flat.is_empty() {
-            break;
-        }
-        let mut entry = mark(flat)?.entry(board, Some(rank))?;
-        if let Some(before) = entries.last() {
-            let is_tied = before.score == entry.score;
-            rank = ranking.rank_after(rank, is_tied, place);
-            entry.rank = Some(rank);
-        }
-        entries.push(entry);
+        let read = EntryData::from_stored(&stored);
+        require(read, "the data of an entry is not a JSON object").map(Some)
     }
-    Ok(entries)
+
+    /// The next entry of the answer.
+    fn entry(&mut self, mark: &SortKey, rank: Option<u64>) -> Result<Entry, StoreError> {
+        Ok(Entry {
+            data: self.next_data()?,
+            ..mark.entry(self.board, rank)?
+        })
+    }
+
+    /// The entries of a flat list of members and scores. The ranks after the first follow from the scores.
+    fn entries(
+        &mut self,
+        offset: u64,
+        first_rank: u64,
+        mut flat: Reply,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut rank = first_rank;
+        for place in offset + 1.. {
+            if flat.is_empty() {
+                break;
+            }
+            let mut entry = self.entry(&mark(&mut flat)?, Some(rank))?;
+            if let Some(before) = entries.last() {
+                let is_tied = before.score == entry.score;
+                rank = self.ranking.rank_after(rank, is_tied, place);
+                entry.rank = Some(rank);
+            }
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+
+    fn page(&mut self, selection: Selection) -> Result<Page, StoreError> {
+        let total = self.total;
+        let first_rank = self.parts.read()?;
+        let (flat, mut me) = (self.parts.list()?, self.parts.list()?);
+        let (offset, listed) = match selection {
+            Selection::Behind(offset) => (offset, self.board.listed(total)),
+            _ => (self.parts.read()?, self.parts.read()?),
+        };
+        let entries = self.entries(offset, first_rank, flat)?;
+        let me = if me.is_empty() {
+            None
+        } else {
+            let (rank, score, member) = (rank(&mut me)?, me.integer()?, me.bytes()?);
+            Some(self.entry(&SortKey { score, member }, rank)?)
+        };
+        Ok(Page {
+            total,
+            listed,
+            entries,
+            me,
+            ..Page::default()
+        })
+    }
+
+    fn neighbourhood(&mut self) -> Result<Neighbourhood, StoreError> {
+        let parts = &mut self.parts;
+        let (position, from, first_rank) = (parts.integer()?, parts.read()?, parts.read()?);
+        let (flat, mut before) = (parts.list()?, parts.list()?);
+        let mut entries = self.entries(from, first_rank, flat)?;
+        let previous = if before.is_empty() {
+            None
+        } else {
+            let rank = rank(&mut before)?;
+            Some((rank, shown_score(self.board, before.integer()?)))
+        };
+        let (index, outranked_by) = if let Ok(position) = u64::try_from(position) {
+            let index = usize::try_from(position.saturating_sub(from)).unwrap_or(usize::MAX);
+            (index, Some(self.parts.read()?))
+        } else {
+            let (score, member) = (self.parts.integer()?, self.parts.bytes()?);
+            entries.push(self.entry(&SortKey { score, member }, None)?);
+            (entries.len() - 1, None)
+        };
+        let is_there = index < entries.len();
+        let fault = "a member is missing from its own neighbours";
+        require(is_there.then_some(()), fault)?;
+        Ok(Neighbourhood {
+            total: self.total,
+            outranked_by,
+            entries,
+            index,
+            previous,
+        })
+    }
+
+    fn subset(&mut self) -> Result<Subset, StoreError> {
+        let entries = self.parts.list()?.all(|found| {
+            let mut one = found.list()?;
+            if one.is_empty() {
+                return Ok(None);
+            }
+            let _position = one.integer()?;
+            let (rank, score, member) = (rank(&mut one)?, one.integer()?, one.bytes()?);
+            let mark = SortKey { score, member };
+            let entry = self.entry(&mark, rank)?;
+            Ok(Some((mark, entry)))
+        });
+        Ok(Subset {
+            total: self.total,
+            entries: entries?,
+        })
+    }
+
+    fn amounts(&mut self) -> Result<Amounts, StoreError> {
+        let (high, low) = (self.parts.integer()?, self.parts.integer()?);
+        let stored = (i128::from(high) << 32) + i128::from(low);
+        Ok(Amounts {
+            members: self.total,
+            score_sum: match self.board.definition.order {
+                Order::Desc => -stored,
+                Order::Asc => stored,
+            },
+            events: self.parts.read()?,
+        })
+    }
+
+    fn spread(&mut self) -> Result<Spread, StoreError> {
+        let listed = self.parts.read()?;
+        let (mut positions, mut flat) = (self.parts.list()?, self.parts.list()?);
+        let entries = positions.all(|positions| Ok((positions.read()?, mark(&mut flat)?)))?;
+        Ok(Spread { listed, entries })
+    }
+
+    fn lines_around_mark(&mut self) -> Result<Slice, StoreError> {
+        let (position, from) = (self.parts.read()?, self.parts.read()?);
+        let mut flat = self.parts.list()?;
+        let line = |flat: &mut Reply| {
+            Ok(ShardLine {
+                mark: mark(flat)?,
+                data: self.next_data()?,
+            })
+        };
+        Ok(Slice {
+            position,
+            from,
+            entries: flat.all(line)?,
+            total: self.total,
+        })
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tokio::sync::OnceCell;
 
-use crate::core::read::store::voters::Voters;
+use crate::core::read::voters::Voters;
 use crate::domain::board::Board;
 use crate::domain::data::EntryData;
 use crate::domain::export::ExportLine;
@@ -60,17 +60,17 @@ pub struct Page {
     pub voters: OnceCell<Voters>,
     pub profiles: OnceCell<Profiles>,
     /// The page as it is sent.
-    pub memo: Memo,
+    pub memo: PageMemo,
 }
 
 /// A rendered answer, for all requests that share it, with the same fields and state: the text, and a hash of the content.
 #[derive(Debug, Default)]
-pub struct Memo([[OnceLock<(Bytes, u128)>; Includes::SETS]; PeriodState::COUNT + 1]);
+pub struct PageMemo([[OnceLock<(Bytes, u128)>; Includes::SETS]; PeriodState::COUNT + 1]);
 
 /// What a rendering depends on: the fields that entries have in addition to scores, and the state of the standing.
 pub type MadeWith = (Includes, Option<PeriodState>);
 
-impl Memo {
+impl PageMemo {
     /// The place of that rendering.
     pub fn place(&self, (includes, state): MadeWith) -> &OnceLock<(Bytes, u128)> {
         &self.0[state.map_or(PeriodState::COUNT, PeriodState::index)][includes.index()]
@@ -194,12 +194,12 @@ impl SortKey {
 
 /// An entry of a shard: lines sort as their marks do.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Line {
+pub struct ShardLine {
     pub mark: SortKey,
     pub data: Option<EntryData>,
 }
 
-impl Line {
+impl ShardLine {
     pub fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
         Ok(Entry {
             data: self.data.clone(),
@@ -211,8 +211,6 @@ impl Line {
 /// Some entries of a shard, evenly spread.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Spread {
-    /// How many members the standing has.
-    pub total: u64,
     /// How many entries its list has.
     pub listed: u64,
     /// Positions, and the sort keys there.
@@ -228,7 +226,7 @@ pub struct Slice {
     pub position: u64,
     /// The position of the first entry.
     pub from: u64,
-    pub entries: Vec<Line>,
+    pub entries: Vec<ShardLine>,
 }
 
 /// The totals of a standing.

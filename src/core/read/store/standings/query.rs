@@ -64,12 +64,21 @@ impl Selection {
     }
 }
 
-/// A query about a board's standings.
+/// A query to a shard.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum Query {
+pub struct ShardQuery {
+    /// The standings that it reads: its own, and that of the period before.
+    pub standings: [Option<Standing>; 2],
+    pub question: Question,
+    /// Whether the entries of the answer come with their data.
+    pub with_data: bool,
+}
+
+/// What a query asks about a standing.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Question {
     /// `count` entries, and the entry of `member`.
     Page {
-        standing: Standing,
         /// Where they begin.
         selection: Selection,
         /// How many entries.
@@ -77,28 +86,18 @@ pub enum Query {
         /// The member whose own entry is also returned.
         member: Option<MemberId>,
     },
-    /// A member, up to `around` neighbours on each side, and its position in `previous`.
+    /// A member, up to `around` neighbours on each side, and its position in the standing before.
     Member {
-        standing: Standing,
-        previous: Option<Standing>,
         member: MemberId,
         /// How many neighbours on each side: 1 or more.
         around: u64,
     },
     /// Some members.
-    Subset {
-        standing: Standing,
-        members: Vec<MemberId>,
-    },
-    /// The totals of a standing.
-    Amounts {
-        standing: Standing,
-        /// The periods whose events are counted.
-        periods: Vec<Period>,
-    },
+    Subset(Vec<MemberId>),
+    /// The totals, with the number of events in these periods.
+    Amounts(Vec<Period>),
     /// About `count` entries, evenly spread between two positions.
     Spread {
-        standing: Standing,
         /// The first position.
         from: u64,
         /// The position where the range ends, exclusive.
@@ -108,7 +107,6 @@ pub enum Query {
     },
     /// `before` entries before a mark, and `count` from it on.
     Slice {
-        standing: Standing,
         mark: SortKey,
         /// How many before it.
         before: u64,
@@ -116,60 +114,58 @@ pub enum Query {
         count: u64,
     },
     /// How many entries are before each mark.
-    Positions {
-        standing: Standing,
-        marks: Vec<SortKey>,
-    },
-    /// Nothing but what every answer comes with, for a standing and the one before.
-    Changed([Option<Standing>; 2]),
-    /// A page, a member, a subset or a slice, with the data of its entries. The answer is that of the inner query.
-    WithData(Box<Query>),
+    Positions(Vec<SortKey>),
+    /// Nothing but what every answer comes with.
+    Changed,
 }
 
-impl Query {
-    /// The query, with the data of the entries of its answer if that has entries.
-    #[must_use]
-    pub fn with_data(self) -> Self {
-        match self {
-            Self::Page { .. } | Self::Member { .. } | Self::Subset { .. } | Self::Slice { .. } => {
-                Self::WithData(Box::new(self))
-            }
-            _ => self,
+impl ShardQuery {
+    pub fn new(standing: Standing, question: Question) -> Self {
+        Self {
+            standings: [Some(standing), None],
+            question,
+            with_data: false,
         }
     }
 
-    /// The standings that it reads: its own, and that of the period before.
-    pub fn standings(&self) -> [Option<Standing>; 2] {
-        match self {
-            Self::Member {
-                standing, previous, ..
-            } => [Some(*standing), *previous],
-            Self::Page { standing, .. }
-            | Self::Subset { standing, .. }
-            | Self::Amounts { standing, .. }
-            | Self::Spread { standing, .. }
-            | Self::Slice { standing, .. }
-            | Self::Positions { standing, .. } => [Some(*standing), None],
-            Self::Changed(standings) => *standings,
-            Self::WithData(query) => query.standings(),
+    /// Nothing but what every answer comes with, for a standing and the one before.
+    pub fn changed(standings: [Option<Standing>; 2]) -> Self {
+        Self {
+            standings,
+            question: Question::Changed,
+            with_data: false,
         }
     }
 
     /// About how long it keeps Redis busy, in microseconds.
     pub fn cost_us(&self) -> usize {
-        let count = match self {
-            Self::Changed(_) => return 3,
-            Self::Page { count, .. } => count / 2,
-            Self::Member { around, .. } => 5 + around,
-            Self::Subset { members, .. } => 3 * members.len() as u64,
-            Self::Amounts { periods, .. } => periods.len() as u64,
-            Self::Spread { count, .. } => 2 * count,
-            Self::Slice { before, count, .. } => 10 + (before + count) / 2,
-            Self::Positions { marks, .. } => 10 * marks.len() as u64,
-            // Each entry is read twice.
-            Self::WithData(query) => 2 * query.cost_us() as u64,
+        let count = match &self.question {
+            Question::Changed => return 3,
+            Question::Page { count, .. } => count / 2,
+            Question::Member { around, .. } => 5 + around,
+            Question::Subset(members) => 3 * members.len() as u64,
+            Question::Amounts(periods) => periods.len() as u64,
+            Question::Spread { count, .. } => 2 * count,
+            Question::Slice { before, count, .. } => 10 + (before + count) / 2,
+            Question::Positions(marks) => 10 * marks.len() as u64,
         };
-        10 + usize::try_from(count).unwrap_or(usize::MAX / 2)
+        let cost_us = 10 + usize::try_from(count).unwrap_or(usize::MAX / 4);
+        if self.with_data {
+            // Each entry is read twice.
+            10 + 2 * cost_us
+        } else {
+            cost_us
+        }
+    }
+}
+
+impl Question {
+    /// Whether the answer has entries, which may have data.
+    pub fn is_about_entries(&self) -> bool {
+        matches!(
+            self,
+            Self::Page { .. } | Self::Member { .. } | Self::Subset(_) | Self::Slice { .. }
+        )
     }
 }
 
@@ -206,7 +202,7 @@ pub(super) struct Encoder<'a> {
 }
 
 /// A query, and the indexes of its standings in the call: from 1, and 0 for none.
-pub(super) type Indexed<'a> = (&'a Query, [usize; 2]);
+pub(super) type Indexed<'a> = (&'a ShardQuery, [usize; 2]);
 
 impl<'s> Encoder<'s> {
     pub(super) fn new(shard: &'s Shard, visibility: Visibility) -> Self {
@@ -226,13 +222,13 @@ impl<'s> Encoder<'s> {
     }
 
     /// Adds the keys that a query needs.
-    pub(super) fn add<'a>(&mut self, query: &'a Query) -> Indexed<'a> {
-        let indexes = query.standings().map(|standing| {
+    pub(super) fn add<'a>(&mut self, query: &'a ShardQuery) -> Indexed<'a> {
+        let indexes = query.standings.map(|standing| {
             let standing = standing?;
             let known = self.named.iter().position(|named| *named == standing);
             Some(known.map_or_else(|| self.add_standing(standing), |place| place + 1))
         });
-        if let Query::Amounts { periods, .. } = query {
+        if let Question::Amounts(periods) = &query.question {
             for period in periods {
                 self.keys
                     .push(keys::of_period(self.shard, Kind::Turnout, period));
@@ -265,47 +261,53 @@ impl<'s> Encoder<'s> {
 /// A query as read.lua documents it.
 pub(super) struct QueryArgs<'a>(pub(super) &'a Encoder<'a>, pub(super) Indexed<'a>);
 
+/// A query as read.lua documents it, without the data of entries.
+struct QuestionArgs<'a>(&'a Encoder<'a>, Indexed<'a>);
+
 impl Serialize for QueryArgs<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self(call, (query, indexes @ [own, before])) = self;
-        match query {
-            Query::Page {
+        let Self(call, (query, indexes @ [own, _])) = self;
+        let question = QuestionArgs(call, (query, *indexes));
+        if query.with_data {
+            (queries::WITH_DATA, own, question).serialize(to)
+        } else {
+            question.serialize(to)
+        }
+    }
+}
+
+impl Serialize for QuestionArgs<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self(call, (query, [own, before])) = self;
+        match &query.question {
+            Question::Page {
                 selection,
                 count,
                 member,
-                ..
             } => serialize_page(*own, *selection, (*count, member.as_ref()), to),
-            Query::Member { member, around, .. } => {
+            Question::Member { member, around } => {
                 (queries::MEMBER, own, member, around, before).serialize(to)
             }
-            Query::Subset { members, .. } => (queries::SUBSET, own, members).serialize(to),
-            Query::Amounts { periods, .. } => {
+            Question::Subset(members) => (queries::SUBSET, own, members).serialize(to),
+            Question::Amounts(periods) => {
                 let counts = each(periods, |period| call.turnouts[period]);
                 (queries::AMOUNTS, own, counts).serialize(to)
             }
-            Query::Spread {
+            Question::Spread {
                 from,
                 to: end,
                 count,
-                ..
             } => (queries::SPREAD, own, from, end, count).serialize(to),
-            Query::Slice {
+            Question::Slice {
                 mark,
                 before,
                 count,
-                ..
             } => (queries::SLICE, own, mark.args(call.shard), before, count).serialize(to),
-            Query::Positions { marks, .. } => {
+            Question::Positions(marks) => {
                 let marks = each(marks, |mark| mark.args(call.shard));
                 (queries::POSITIONS, own, marks).serialize(to)
             }
-            Query::Changed(_) => (queries::CHANGED, own, before).serialize(to),
-            Query::WithData(query) => (
-                queries::WITH_DATA,
-                own,
-                QueryArgs(call, (&**query, *indexes)),
-            )
-                .serialize(to),
+            Question::Changed => (queries::CHANGED, own, before).serialize(to),
         }
     }
 }
