@@ -19,7 +19,7 @@ use crate::domain::board::Board;
 use crate::domain::intake::{Backlog, Extent, Partition};
 use crate::domain::problems::Problem;
 use crate::domain::queued::QueuedEvent;
-use crate::queue::burying::DeadEvent;
+use crate::queue::burying::DyingEvent;
 use crate::queue::intake::{EventLog, LogEvent, Sought};
 
 /// The limits of one query: records, and time.
@@ -164,7 +164,7 @@ impl EventLog for Kafka {
         })
     }
 
-    fn bury<'a>(&'a self, dead: DeadEvent<'a>) -> BoxFuture<'a, Result<(), Error>> {
+    fn bury<'a>(&'a self, dead: DyingEvent<'a>) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(self.bury_event(dead))
     }
 

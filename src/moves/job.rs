@@ -1,4 +1,4 @@
-//! Spreading a board over another number of shards, while events and reads go on.
+//! Moving a board to another number of shards, while events and reads go on.
 //!
 //! ```text
 //! capture ─▶ copy every standing ─▶ copy what has changed ─▶ close ─▶ copy the rest ─▶ open, flip ─▶ unlink

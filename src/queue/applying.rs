@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 
-use super::burying::{self, DeadEvent};
+use super::burying::{self, DyingEvent};
 use super::dead_letters::store::DeadReason;
 use super::fate::{self, Fate};
 use super::hold::{Hold, Pass, Stop, WAITING_PAUSE};
@@ -27,9 +27,8 @@ use super::store::queued::{self, End, Ended, QueueEntry};
 use super::store::queues::{self, QueueName};
 use crate::core::jobs::faults::Subject;
 use crate::core::jobs::{Job, JobKind, Progress};
-use crate::core::write::events::{Incoming, Queued, Report};
-use crate::core::write::store::held::Held;
-use crate::core::write::submission::Budget;
+use crate::core::write::events::{HeldEntry, IncomingEvent, Report};
+use crate::core::write::obstacles::Budget;
 use crate::core::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::ids::MemberId;
 use crate::domain::queued::QueuedEvent;
@@ -79,7 +78,7 @@ impl Job for ApplyQueues {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<QueueName>, Error> {
-        let listed = match queues::all(&engine.store).await {
+        let listed = match queues::listed(&engine.store).await {
             // Only the server of the index may be away.
             Err(_) if super::of(engine).queues.has_work() => Vec::new(),
             listed => listed?,
@@ -267,7 +266,7 @@ impl<'a> Worker<'a> {
         entry: EntryId,
         read: &QueueEntry,
         now: Timestamp,
-    ) -> Result<Option<Incoming>, (End, Option<MemberId>)> {
+    ) -> Result<Option<IncomingEvent>, (End, Option<MemberId>)> {
         let dead = |reason, detail, member| Err((End::Dead { reason, detail }, member));
         let event = match QueuedEvent::decode(&read.event_id, &read.event) {
             Ok(event) if self.live.board.shard_of(&event.member) == self.index => event,
@@ -287,15 +286,16 @@ impl<'a> Worker<'a> {
         if let Some(detail) = event.too_long_wait(now) {
             return dead(DeadReason::TooOld, detail, None);
         }
-        let held = Held {
+        let held = HeldEntry {
             entry,
+            at: event.at,
             bytes: read.bytes(),
             lease: self.hold.lease.number,
             late: read.late,
             queued_at: event.queued_at,
             is_logged: read.is_logged,
         };
-        Ok(Some(Incoming {
+        Ok(Some(IncomingEvent {
             board: self.name.id.clone(),
             id: Some(event.id),
             member: event.member,
@@ -304,13 +304,13 @@ impl<'a> Worker<'a> {
             arrived_at: event.queued_at,
             origin: event.origin,
             data: event.data,
-            queued: Some(Queued { held, at: event.at }),
+            queued: Some(held),
         }))
     }
 
     /// Applies events, and collects those to be ended. Returns whether another worker had some of them.
-    async fn apply(&mut self, open: Vec<Incoming>, ends: &mut Ends) -> Result<bool, Error> {
-        let request: Arc<[Incoming]> = open.into();
+    async fn apply(&mut self, open: Vec<IncomingEvent>, ends: &mut Ends) -> Result<bool, Error> {
+        let request: Arc<[IncomingEvent]> = open.into();
         let (mut is_lost, mut broken) = (false, Vec::new());
         for (index, fate) in self.submit(&request, (0..request.len()).collect()).await? {
             match fate {
@@ -330,7 +330,7 @@ impl<'a> Worker<'a> {
     /// Submits some events, and returns the fate of each.
     async fn submit(
         &self,
-        request: &Arc<[Incoming]>,
+        request: &Arc<[IncomingEvent]>,
         indexes: Vec<usize>,
     ) -> Result<Vec<(usize, Fate)>, Error> {
         let (id, budget) = (&self.name.id, Budget::of_queue(self.hold.is_careful));
@@ -352,8 +352,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Records the fate of an event. Returns whether another worker had it.
-    fn sort(&mut self, incoming: &Incoming, fate: Fate, ends: &mut Ends) -> bool {
-        let entry = incoming.queued.map(|queued| queued.held.entry);
+    fn sort(&mut self, incoming: &IncomingEvent, fate: Fate, ends: &mut Ends) -> bool {
+        let entry = incoming.queued.map(|held| held.entry);
         let end = match fate {
             Fate::Lost => {
                 self.hold.lost.extend(entry);
@@ -386,7 +386,7 @@ impl<'a> Worker<'a> {
             };
             let place = entries.binary_search_by_key(entry, |(entry, _)| *entry);
             let (_, read) = entries.get(place.ok()?)?;
-            Some(DeadEvent {
+            Some(DyingEvent {
                 board: &self.live.board,
                 queue: self.name,
                 entry: *entry,

@@ -19,7 +19,7 @@ const CONFIRMED_WITHIN: Duration = Duration::from_secs(1);
 
 /// An event that is about to become a dead letter.
 #[derive(Debug)]
-pub struct DeadEvent<'a> {
+pub struct DyingEvent<'a> {
     pub board: &'a Board,
     pub queue: &'a QueueName,
     /// Its place there.
@@ -33,7 +33,7 @@ pub struct DeadEvent<'a> {
 }
 
 /// Sends events of a queue that are about to become dead letters to the log.
-pub(super) async fn bury(engine: &Engine, queue: &QueueName, dead: Vec<DeadEvent<'_>>) {
+pub(super) async fn bury(engine: &Engine, queue: &QueueName, dead: Vec<DyingEvent<'_>>) {
     let Some(log) = super::of(engine).log.as_ref().filter(|_| !dead.is_empty()) else {
         return;
     };

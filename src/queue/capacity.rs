@@ -163,11 +163,8 @@ pub(crate) async fn sample(engine: &Engine) {
 
 /// The queues in the index; while its server is away, the last known ones.
 async fn listed(engine: &Engine) -> Vec<QueueName> {
-    match queues::all(&engine.store).await {
-        Ok(listed) => {
-            let names = listed.into_iter().map(|queue| queue.name);
-            *super::of(engine).rooms.listed.lock() = names.collect();
-        }
+    match queues::listed(&engine.store).await {
+        Ok(listed) => *super::of(engine).rooms.listed.lock() = listed,
         Err(_) if engine.store.outage().is_some() => {}
         Err(error) => throttle::say("index of queues", |more| {
             tracing::warn!(%error, more, "the index of queues can't be read; trying again");

@@ -4,7 +4,7 @@ use metrics::{counter, histogram};
 
 use super::refusal::Refusal;
 use super::store::queued::End;
-use crate::core::write::events::{Incoming, Queued, Submitted};
+use crate::core::write::events::{AcceptedEvent, IncomingEvent};
 use crate::core::{Error, Outdated};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
@@ -30,14 +30,14 @@ pub(super) enum Fate {
 impl Fate {
     /// The fate of an event of this board, by the outcome of its submission. Fails if Redis takes no events at all.
     pub(super) fn of(
-        incoming: &Incoming,
-        result: Result<Submitted, Error>,
+        incoming: &IncomingEvent,
+        result: Result<AcceptedEvent, Error>,
         board: &Board,
         now: Timestamp,
     ) -> Result<Self, Error> {
         let error = match result {
             // Another shard remembers it, so this one still has it in the queue.
-            Ok(Submitted { changed: None, .. }) => return Ok(Self::Ends(End::Known)),
+            Ok(AcceptedEvent { changed: None, .. }) => return Ok(Self::Ends(End::Known)),
             Ok(submitted) => {
                 count_taken(incoming, submitted.is_duplicate, now);
                 return Ok(Self::Left);
@@ -55,8 +55,8 @@ impl Fate {
                     ..
                 }
             );
-            let is_late = |queued: Queued| queued.held.late.is_some();
-            let cut_off = if is_closed && !incoming.queued.is_some_and(is_late) {
+            let is_late = incoming.queued.is_some_and(|held| held.late.is_some());
+            let cut_off = if is_closed && !is_late {
                 board.ending_around(at).collect()
             } else {
                 Vec::new()
@@ -83,13 +83,13 @@ impl Fate {
     }
 }
 
-fn count_taken(incoming: &Incoming, is_duplicate: bool, now: Timestamp) {
+fn count_taken(incoming: &IncomingEvent, is_duplicate: bool, now: Timestamp) {
     if is_duplicate {
         return count("duplicate");
     }
     count("applied");
-    if let Some(queued) = incoming.queued {
-        let lag_ms = now.ms().saturating_sub(queued.held.queued_at.ms()).max(0);
+    if let Some(held) = incoming.queued {
+        let lag_ms = now.ms().saturating_sub(held.queued_at.ms()).max(0);
         #[expect(clippy::cast_precision_loss, reason = "a wait of some milliseconds")]
         histogram!("standings_ingest_lag_seconds").record(lag_ms as f64 / 1_000.0);
     }

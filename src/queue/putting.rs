@@ -11,8 +11,8 @@ use super::capacity::Rooms;
 use super::intake::EventLog;
 use super::store::queues::{self, Put, QueueName};
 use crate::core::board::store::boards;
-use crate::core::write::applier::{Reply, one_each, share_out};
-use crate::core::write::events::Incoming;
+use crate::core::write::applier::{one_each, share_out};
+use crate::core::write::events::IncomingEvent;
 use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
 use crate::domain::board::{Board, Ingest};
 use crate::domain::ids::{EventId, MemberId};
@@ -20,6 +20,7 @@ use crate::domain::plan::Instants;
 use crate::domain::problems::Problem;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
+use crate::redis::decode::Raw;
 use crate::redis::{Store, StoreError, random};
 use crate::runtime::batcher::{Batcher, Work, admit};
 use crate::runtime::join::join_all;
@@ -33,23 +34,23 @@ const ID_BYTES: usize = 12;
 
 /// Puts events into the queue of one shard.
 #[derive(Debug)]
-pub struct Putter {
-    pub store: Arc<Store>,
-    pub shard: Shard,
+pub(crate) struct Putter {
+    store: Arc<Store>,
+    shard: Shard,
     /// How much room there is.
-    pub rooms: Arc<Rooms>,
+    rooms: Arc<Rooms>,
     /// What this instance knows of queues.
-    pub queues: Arc<Queues>,
+    queues: Arc<Queues>,
     /// Whether more events wait here than fit into the next call. The shard's applying then makes way.
-    pub is_flooded: Arc<AtomicBool>,
+    is_flooded: Arc<AtomicBool>,
 }
 
 impl Work for Putter {
-    type Job = Vec<Arc<QueuedEvent>>;
-    type Answer = Reply<Vec<Put>>;
+    type Item = Vec<Arc<QueuedEvent>>;
+    type Answer = Result<Vec<Put>, StoreError>;
     type Load = usize;
 
-    fn admit(&self, load: &mut usize, events: &Self::Job) -> bool {
+    fn admit(&self, load: &mut usize, events: &Self::Item) -> bool {
         admit(load, events.len(), CALL_EVENTS_MAX)
     }
 
@@ -63,19 +64,19 @@ impl Work for Putter {
 
     fn call(
         &self,
-        jobs: Vec<Self::Job>,
+        items: Vec<Self::Item>,
         _: usize,
     ) -> impl Future<Output = Vec<Self::Answer>> + Send {
-        let lengths: Vec<usize> = jobs.iter().map(Vec::len).collect();
-        let events = jobs.into_iter().flatten().collect();
+        let lengths: Vec<usize> = items.iter().map(Vec::len).collect();
+        let events = items.into_iter().flatten().collect();
         let room = self.rooms.of(&self.store, &self.shard);
         let put = queues::put(&self.store, &self.shard, events, room);
         put.map(move |put| {
-            if let Ok(answers) = &put {
-                let bytes: usize = answers.iter().map(Put::bytes).sum();
-                let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-                self.rooms.note(&self.store, &self.shard, bytes);
-            }
+            let bytes = put.iter().flatten().map(|put| match put {
+                Put::Queued(bytes) => *bytes,
+                Put::Known(_) | Put::BeforeBarrier | Put::NoRoom => 0,
+            });
+            self.rooms.note(&self.store, &self.shard, bytes.sum());
             self.queues.wake([QueueName::of(&self.shard)]);
             share_out(put, &lengths)
         })
@@ -116,7 +117,7 @@ impl Board {
     }
 
     /// Whether events of the board can be queued.
-    pub(super) fn has_queues(&self) -> bool {
+    pub(crate) fn has_queues(&self) -> bool {
         // The slot of a league's event is only known once its member has a seat. While a board moves, its queues have to
         // run empty (`moves/job.rs`).
         !self.is_league() && self.placement.next.is_none()
@@ -128,7 +129,7 @@ impl Board {
 pub(crate) async fn queue_events(
     engine: &Engine,
     mut live: Arc<LiveBoard>,
-    request: &[Incoming],
+    request: &[IncomingEvent],
     mut open: Vec<usize>,
     player: Option<&MemberId>,
 ) -> QueuedBatch {
@@ -154,7 +155,7 @@ pub(crate) async fn queue_events(
 async fn try_to_queue(
     engine: &Engine,
     live: &LiveBoard,
-    request: &[Incoming],
+    request: &[IncomingEvent],
     open: &mut Vec<usize>,
     player: Option<&MemberId>,
     batch: &mut QueuedBatch,
@@ -312,7 +313,7 @@ async fn put_all(
 /// already wait if it has an id, and takes the synchronous path if it has none.
 fn judge(
     live: &LiveBoard,
-    incoming: &Incoming,
+    incoming: &IncomingEvent,
     player: Option<&MemberId>,
 ) -> Result<(Option<QueuedEvent>, bool), Error> {
     let event = incoming.event(&live.board)?;
@@ -342,10 +343,12 @@ impl QueuedBatch {
         let result = match reply {
             Ok(Put::BeforeBarrier) => return self.left.push(index),
             Ok(Put::Queued(_)) => Ok(event),
-            Ok(Put::Known(known)) => Ok(known),
-            Ok(Put::Unreadable(why)) => {
-                let detail = format!("the event is already queued, but can't be read: {why}");
-                Err(StoreError::Unexpected(detail).into())
+            Ok(Put::Known(Raw(known))) => {
+                let known = QueuedEvent::decode(event.id.as_str().as_bytes(), &known);
+                known.map(Arc::new).map_err(|why| {
+                    let detail = format!("the event is already queued, but can't be read: {why}");
+                    StoreError::Unexpected(detail).into()
+                })
             }
             Ok(Put::NoRoom) => Err(Problem::queue_full().into()),
             Err(error) => Err(error),

@@ -47,7 +47,8 @@
 //! - An event that a quota refuses is still sent to its member's shard: its id may be known. Without the job, events get
 //!   503 once a quota is nearly used up, for as long as a reservation is left behind.
 //!
-//! **Seats** (`seats.rs` draws the protocol, `seat_calls.rs` shares its calls). A member's *home* is its shard, as on any
+//! **Seats** (`seats.rs` draws the protocol, `seat_calls.rs` shares its calls, `missed.rs` finds the periods that a player
+//! has missed). A member's *home* is its shard, as on any
 //! board. A cohort is in one shard, chosen by a hash, with the entries of all of its members. Events go to the cohort of
 //! their member in the period of their `at`. `sittings.rs` finds the cohorts of all events of a request before they are
 //! planned, in memory or at the homes. Memory may be wrong after an erasure: then `apply.lua` returns `UNSEATED`, and the
@@ -58,7 +59,10 @@
 
 pub mod applier;
 pub mod events;
+pub mod homes;
 pub mod left_behind;
+mod missed;
+pub mod obstacles;
 pub(crate) mod recall;
 pub mod reservations;
 pub(crate) mod seat_calls;

@@ -121,7 +121,7 @@ impl Engine {
                         }
                         submission.sitting = sitting;
                     }
-                    Err(error) => submission.state = error.clone().into(),
+                    Err(error) => submission.stage = error.clone().into(),
                 }
             }
         }
@@ -149,7 +149,7 @@ impl Engine {
             .await;
         for (error, indexes) in seated {
             for (index, error) in indexes.into_iter().zip(error.into_iter().cycle()) {
-                open[index].state = error.into();
+                open[index].stage = error.into();
             }
         }
     }

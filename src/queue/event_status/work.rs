@@ -3,44 +3,28 @@
 use std::sync::Arc;
 
 use crate::core::hide::store::erasures;
-use crate::core::write::store::events::{self, Known};
+use crate::core::write::store::events::{self, Remembered};
 use crate::core::{Engine, Error, LiveBoard};
-use crate::domain::event::Status;
+use crate::domain::event::Outcome;
 use crate::domain::ids::{BoardId, EventId, MemberId};
 use crate::domain::intake::KnownOffsets;
 use crate::domain::queued::QueuedEvent;
-use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::domain::window::Window;
 use crate::queue::dead_letters::work::FoundLetter;
-use crate::queue::intake::{self, LogEvent, Sought};
+use crate::queue::intake::{self, Sought};
 use crate::queue::refusal::Refusal;
 use crate::queue::store::{queued, queues};
 use crate::queue::{self, dead_letters};
 use crate::redis::StoreError;
 use crate::runtime::join::try_join_all;
 
-#[derive(Clone, Debug)]
-pub struct EventsRequest {
-    pub board: BoardId,
-    pub id: EventId,
-    /// The member; without one, all shards are asked.
-    pub member: Option<MemberId>,
-}
-
 #[derive(Debug)]
 pub enum EventStatus {
     /// It waits to be applied.
     Queued(Box<QueuedEvent>),
-    Applied {
-        /// How it ended.
-        status: Status,
-        /// The instant that it counted for.
-        at: Timestamp,
-        /// The scores that its member had then, in the order of the windows. Empty if its member may have been erased.
-        scores: Vec<(Window, Score)>,
-    },
+    /// It was accepted. There are no changes if its member may have been erased.
+    Applied(Outcome),
     /// It was rejected when it was to be applied.
     Rejected {
         /// The instant that it would have counted for.
@@ -54,7 +38,7 @@ impl EventStatus {
     /// Removes what only callers that may read the board see.
     pub fn withhold(&mut self) {
         match self {
-            Self::Applied { scores, .. } => scores.clear(),
+            Self::Applied(outcome) => outcome.changes.clear(),
             Self::Rejected { error, .. } => error.withhold_counts(),
             Self::Queued(_) | Self::Dead(_) => {}
         }
@@ -65,7 +49,7 @@ impl EventStatus {
 #[derive(Default)]
 struct Found {
     waiting: Vec<QueuedEvent>,
-    known: Vec<Known>,
+    known: Vec<Remembered>,
     refused: Vec<String>,
     letters: Vec<FoundLetter>,
 }
@@ -104,27 +88,34 @@ impl Found {
 /// they are remembered, and dead letters. Also returns the board.
 pub async fn find(
     engine: &Engine,
-    request: &EventsRequest,
+    board: &BoardId,
+    id: &EventId,
+    member: Option<&MemberId>,
 ) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
-    let find = async |live| find_events(engine, live, request).await;
-    engine.with_board(&request.board, find).await
+    engine
+        .with_board(board, async |live| {
+            let events = find_events(engine, &live, id, member).await?;
+            Ok((live, events))
+        })
+        .await
 }
 
 async fn find_events(
     engine: &Engine,
-    live: Arc<LiveBoard>,
-    request: &EventsRequest,
-) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
-    let mut found = look_for_id(engine, &live, request).await?;
+    live: &LiveBoard,
+    id: &EventId,
+    member: Option<&MemberId>,
+) -> Result<Vec<EventStatus>, Error> {
+    let mut found = look_for_id(engine, live, id, member).await?;
     if found.is_empty() {
-        let in_log = look_in_log(engine, &live, request).await?;
+        let in_log = look_in_log(engine, live, id, member).await?;
         // Meanwhile a dead letter may have been replayed behind the search, or an event taken from the log.
-        found = look_for_id(engine, &live, request).await?;
+        found = look_for_id(engine, live, id, member).await?;
         if found.is_empty() {
             found.waiting = in_log;
         }
     }
-    if let Some(member) = &request.member {
+    if let Some(member) = member {
         found.keep_own(member);
     }
     found.tell_once();
@@ -135,7 +126,7 @@ async fn find_events(
         .collect();
     let is_taken = !found.known.is_empty();
     for known in found.known {
-        events.push(applied(engine, &live, request.member.as_ref(), known).await?);
+        events.push(applied(engine, live, member, known).await?);
     }
     // A refused event doesn't reserve its id.
     for refused in found.refused.iter().filter(|_| !is_taken) {
@@ -143,14 +134,15 @@ async fn find_events(
     }
     let letters = found.letters.into_iter();
     events.extend(letters.map(|letter| EventStatus::Dead(Box::new(letter))));
-    Ok((live, events))
+    Ok(events)
 }
 
 /// The events with this id that wait in the log, and were not taken before this began.
 async fn look_in_log(
     engine: &Engine,
     live: &LiveBoard,
-    request: &EventsRequest,
+    id: &EventId,
+    member: Option<&MemberId>,
 ) -> Result<Vec<QueuedEvent>, Error> {
     let Some(log) = queue::of(engine)
         .log
@@ -159,8 +151,7 @@ async fn look_in_log(
     else {
         return Ok(Vec::new());
     };
-    let (board, id, member) = (&*live.board, &request.id, request.member.as_ref());
-    let store = &engine.store;
+    let (board, store) = (&*live.board, &engine.store);
     let mut from = Vec::new();
     for (partition, _) in log.ends().await? {
         let known = current_shards(live, member)
@@ -182,11 +173,12 @@ async fn look_in_log(
         from: &from,
     };
     let now = engine.clock.now();
-    let events = log.find(sought).await?.into_iter();
-    let is_of_board = |event: &LogEvent| event.generation.is_none_or(|of| of == board.generation);
-    let events = events.filter(is_of_board);
     // An event that its board can't read will be dead, and is reported with the dead records.
-    Ok(events
+    Ok(log
+        .find(sought)
+        .await?
+        .into_iter()
+        .filter(|event| event.generation.is_none_or(|of| of == board.generation))
         .filter_map(|event| event.queued(board, || id.clone(), now).ok())
         .collect())
 }
@@ -195,14 +187,14 @@ async fn look_in_log(
 async fn look_for_id(
     engine: &Engine,
     live: &LiveBoard,
-    request: &EventsRequest,
+    id: &EventId,
+    member: Option<&MemberId>,
 ) -> Result<Found, Error> {
-    let (id, member) = (&request.id, request.member.as_ref());
     let (store, mut found) = (&engine.store, Found::default());
     let of_shards = shards_for(live, member).into_iter().map(async |shard| {
         // In this order: an event that is applied or dies between two of these reads is seen twice, not missed.
         let waiting = queues::find(store, shard, id).await?;
-        let known = events::known(store, shard, id).await?;
+        let known = events::remembered(store, shard, id).await?;
         let refused = queued::refused(store, shard, &[id]).await?;
         Ok::<_, Error>((waiting, known, refused))
     });
@@ -229,7 +221,7 @@ async fn applied(
     engine: &Engine,
     live: &LiveBoard,
     member: Option<&MemberId>,
-    known: Known,
+    mut known: Remembered,
 ) -> Result<EventStatus, Error> {
     let is_current = match member.filter(|_| known.erasure > 0) {
         Some(member) => {
@@ -239,12 +231,10 @@ async fn applied(
         }
         None => !has_erased(engine, live, member).await?,
     };
-    let scores = known.scores.into_iter().filter(|_| is_current);
-    Ok(EventStatus::Applied {
-        status: known.status,
-        at: known.at,
-        scores: scores.collect(),
-    })
+    if !is_current {
+        known.outcome.changes.clear();
+    }
+    Ok(EventStatus::Applied(known.outcome))
 }
 
 /// Whether an erased member may own the event. `member` is the one that was asked for, if any.
@@ -263,10 +253,8 @@ async fn has_erased(
 
 /// Parses a stored refusal.
 fn refusal(json: &str) -> Result<EventStatus, Error> {
-    let read = serde_json::from_str::<Refusal>(json);
-    let refusal = read.map_err(|error| {
-        let message = format!("a stored refusal can't be read: {error}");
-        StoreError::Unexpected(message)
+    let refusal: Refusal = serde_json::from_str(json).map_err(|error| {
+        StoreError::Unexpected(format!("a stored refusal can't be read: {error}"))
     })?;
     Ok(EventStatus::Rejected {
         at: refusal.at,

@@ -67,8 +67,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::start::Start;
 pub use self::taking::Intake;
-use super::burying::DeadEvent;
-use crate::core::write::events::Incoming;
+use super::burying::DyingEvent;
+use crate::core::write::events::IncomingEvent;
 use crate::core::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::event::FUTURE_MS_MAX;
@@ -88,7 +88,7 @@ pub struct LogEvent {
     /// does not count.
     pub generation: Option<u64>,
     /// The event. Without `id` it gets a unique one; without `at` it counts for `logged_at`. `queued` is `None`.
-    pub incoming: Incoming,
+    pub incoming: IncomingEvent,
     /// The time of the record.
     pub logged_at: Timestamp,
 }
@@ -198,7 +198,7 @@ pub trait EventLog: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// [`Error::Log`]: the copy may or may not be in the log.
-    fn bury<'a>(&'a self, dead: DeadEvent<'a>) -> BoxFuture<'a, Result<(), Error>> {
+    fn bury<'a>(&'a self, dead: DyingEvent<'a>) -> BoxFuture<'a, Result<(), Error>> {
         drop(dead);
         Box::pin(async { Ok(()) })
     }

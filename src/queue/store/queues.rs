@@ -97,14 +97,6 @@ impl FromStr for QueueName {
     }
 }
 
-/// A queue that the index names.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct IndexedQueue {
-    pub name: QueueName,
-    /// The epoch under which it was listed.
-    pub epoch: u64,
-}
-
 /// How much room there is for events.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Room {
@@ -115,28 +107,18 @@ pub struct Room {
 }
 
 /// The outcome of putting an event into a queue.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Put {
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(crate) enum Put {
     /// It was appended, and counts for this many bytes.
-    Queued(usize),
-    /// It was there already, as this event.
-    Known(Arc<QueuedEvent>),
-    /// It was there already, but can't be read, for this reason.
-    Unreadable(String),
+    #[serde(skip)]
+    Queued(u64),
+    /// It was there already, stored as this event.
+    Known(Raw),
     /// Not put: it is before the barrier of the shard.
     BeforeBarrier,
     /// Not put: there is no room.
     NoRoom,
-}
-
-impl Put {
-    /// The number of bytes that it has added to the queue.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Queued(bytes) => *bytes,
-            Self::Known(_) | Self::Unreadable(_) | Self::BeforeBarrier | Self::NoRoom => 0,
-        }
-    }
 }
 
 /// How much waits in a queue.
@@ -173,18 +155,9 @@ pub struct QueueSample {
 #[serde(rename_all = "UPPERCASE")]
 enum PutReply {
     /// Events, by their places from 1, that were not simply put. All others are in the queue now.
-    Ok(Tail<Flat<(usize, Told)>>),
+    Ok(Tail<Flat<(usize, Put)>>),
     /// The index may lack the queue, whose epoch is this.
     Unindexed(String),
-}
-
-/// What put.lua reports of an event.
-#[derive(Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-enum Told {
-    Known(Raw),
-    BeforeBarrier,
-    NoRoom,
 }
 
 impl ScriptCall<'_> {
@@ -202,7 +175,7 @@ impl ScriptCall<'_> {
 
 /// Puts events into the queue of a shard; answers are in the order of the events. Calls are sent in the order of these
 /// calls, no matter when their futures are polled.
-pub fn put<'a>(
+pub(crate) fn put<'a>(
     store: &'a Store,
     shard: &'a Shard,
     events: Vec<Arc<QueuedEvent>>,
@@ -226,7 +199,7 @@ pub fn put<'a>(
     async move {
         for _ in 0..LISTINGS_MAX {
             match reply.await? {
-                PutReply::Ok(Tail(Flat(told))) => return answers(&events, &lengths, told),
+                PutReply::Ok(Tail(Flat(told))) => return outcomes(&events, &lengths, told),
                 PutReply::Unindexed(epoch) => {
                     enlist(store, &QueueName::of(shard), &epoch).await?;
                     (_, reply) = send(&epoch, &events);
@@ -237,17 +210,10 @@ pub fn put<'a>(
     }
 }
 
-/// All queues in the index. Invalid names are left out.
-pub async fn all(store: &Store) -> Result<Vec<IndexedQueue>, StoreError> {
-    let range = [keys::QUEUES, "0", "-1", "WITHSCORES"];
-    let listed: Vec<(String, u64)> = store.command("ZRANGE", range).await?;
-    Ok(listed
-        .into_iter()
-        .filter_map(|(name, epoch)| {
-            let name = name.parse().ok()?;
-            Some(IndexedQueue { name, epoch })
-        })
-        .collect())
+/// The queues that the index names. Invalid names are left out.
+pub async fn listed(store: &Store) -> Result<Vec<QueueName>, StoreError> {
+    let names: Vec<String> = store.command("ZRANGE", [keys::QUEUES, "0", "-1"]).await?;
+    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
 /// Puts a queue into the index; returns whether it was missing.
@@ -420,30 +386,22 @@ fn memory_max(info: &str) -> Option<u64> {
 }
 
 /// The outcome for events, given with their sizes without the id, from those that put.lua reports.
-fn answers(
+fn outcomes(
     events: &[Arc<QueuedEvent>],
     lengths: &[usize],
-    told: Vec<(usize, Told)>,
+    told: Vec<(usize, Put)>,
 ) -> Result<Vec<Put>, StoreError> {
-    let mut answers: Vec<Put> = events
+    let mut outcomes: Vec<Put> = events
         .iter()
         .zip(lengths)
-        .map(|(event, length)| bytes_of_entry(event.id.as_str().len(), *length))
+        .map(|(event, length)| bytes_of_entry(event.id.as_str().len(), *length) as u64)
         .map(Put::Queued)
         .collect();
     for (place, told) in told {
-        let index = place.wrapping_sub(1);
-        let event = require(events.get(index), "a reported result belongs to no event")?;
-        answers[index] = match told {
-            Told::BeforeBarrier => Put::BeforeBarrier,
-            Told::NoRoom => Put::NoRoom,
-            Told::Known(Raw(known)) => {
-                let known = QueuedEvent::decode(event.id.as_str().as_bytes(), &known);
-                known.map_or_else(Put::Unreadable, |event| Put::Known(Arc::new(event)))
-            }
-        };
+        let outcome = outcomes.get_mut(place.wrapping_sub(1));
+        *require(outcome, "a reported result belongs to no event")? = told;
     }
-    Ok(answers)
+    Ok(outcomes)
 }
 
 #[cfg(test)]
