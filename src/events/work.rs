@@ -126,10 +126,13 @@ async fn submit_to(
     if live.board.queues(options.prefers_async) {
         let player = options.player;
         let queued = putting::queue_events(engine, live, request, indexes, player);
-        let batch = queued.boxed().await;
-        let ended = batch.ended.into_iter();
-        results.extend(ended.map(|(index, result)| (index, result.map(Receipt::Queued))));
-        indexes = batch.left;
+        indexes = Vec::new();
+        for (index, queueing) in queued.boxed().await {
+            match queueing.transpose() {
+                Some(result) => results.push((index, result.map(Receipt::Queued))),
+                None => indexes.push(index),
+            }
+        }
     }
     if !indexes.is_empty() {
         let budget = Budget::of_request(engine);

@@ -11,7 +11,7 @@ use super::client::Kafka;
 use super::record::{self, with};
 use crate::core::Error;
 use crate::domain::intake::Partition;
-use crate::queue::burying::DyingEvent;
+use crate::queue::intake::DyingEvent;
 use crate::runtime::throttle;
 
 /// Headers with the reason and the origin, in addition to the record's own.

@@ -19,8 +19,7 @@ use crate::domain::board::Board;
 use crate::domain::intake::{Backlog, Extent, Partition};
 use crate::domain::problems::Problem;
 use crate::domain::queued::QueuedEvent;
-use crate::queue::burying::DyingEvent;
-use crate::queue::intake::{EventLog, LogEvent, Sought};
+use crate::queue::intake::{DyingEvent, EventLog, LogEvent, Sought};
 
 /// The limits of one query: records, and time.
 const RECORDS_MAX: usize = 100_000;

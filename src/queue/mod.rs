@@ -66,7 +66,6 @@
 //!   generation no longer exists.
 
 pub mod applying;
-pub mod burying;
 pub mod capacity;
 pub mod dead_letters;
 pub mod event_status;
@@ -75,7 +74,6 @@ mod hold;
 pub mod intake;
 pub mod listing;
 pub mod putting;
-pub mod refusal;
 pub mod store;
 
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -101,15 +101,6 @@ fn putter<'a>(engine: &Engine, live: &'a LiveShard) -> &'a Arc<Batcher<Putter>> 
     putter.expect("invariant: nobody else makes it")
 }
 
-/// The outcome of events to be queued, by their indexes in the request.
-#[derive(Debug, Default)]
-pub(crate) struct QueuedBatch {
-    /// Those that are queued or not taken.
-    pub(crate) ended: Vec<(usize, Result<Arc<QueuedEvent>, Error>)>,
-    /// Those that need the synchronous path: only their shard can decide.
-    pub(crate) left: Vec<usize>,
-}
-
 impl Board {
     /// Whether events of the board are queued, given whether the request asks for it.
     pub(crate) fn queues(&self, is_asked_for: bool) -> bool {
@@ -124,21 +115,35 @@ impl Board {
     }
 }
 
+/// The outcome of an event to be queued; `None`: only its shard can decide, on the synchronous path.
+pub(crate) type Queueing = Result<Option<Arc<QueuedEvent>>, Error>;
+
 /// Queues those events of a request, all of this board, that have these indexes. Ids that a player sends are kept apart
-/// from those of others.
+/// from those of others. Returns each outcome, with its index.
 pub(crate) async fn queue_events(
     engine: &Engine,
     mut live: Arc<LiveBoard>,
     request: &[IncomingEvent],
     mut open: Vec<usize>,
     player: Option<&MemberId>,
-) -> QueuedBatch {
-    let mut batch = QueuedBatch::default();
+) -> Vec<(usize, Queueing)> {
+    let mut ended = Vec::with_capacity(open.len());
     let queued = async {
         for _ in 0..ATTEMPTS_MAX {
-            try_to_queue(engine, &live, request, &mut open, player, &mut batch).await?;
-            if open.is_empty() {
-                return Ok(());
+            let tried = try_to_queue(engine, &live, request, &open, player).await;
+            if let Some(outcomes) = engine.unless_again(&live.board.id, tried).await? {
+                open.clear();
+                for (index, outcome) in outcomes {
+                    match outcome {
+                        // Its board has changed.
+                        Err(Error::Again(_)) => open.push(index),
+                        outcome => ended.push((index, outcome)),
+                    }
+                }
+                if open.is_empty() {
+                    return Ok(());
+                }
+                engine.reload(&live.board.id).await?;
             }
             live = engine.live_board(&live.board.id).await?;
         }
@@ -146,39 +151,31 @@ pub(crate) async fn queue_events(
     };
     if let Err(error) = queued.await {
         let failed = open.into_iter().map(|index| (index, Err(error.clone())));
-        batch.ended.extend(failed);
+        ended.extend(failed);
     }
-    batch
+    ended
 }
 
-/// Puts the open events into the queues of their shards, or into the log. Those whose board has changed stay open.
+/// Puts events into the queues of their shards, or into the log.
 async fn try_to_queue(
     engine: &Engine,
     live: &LiveBoard,
     request: &[IncomingEvent],
-    open: &mut Vec<usize>,
+    indexes: &[usize],
     player: Option<&MemberId>,
-    batch: &mut QueuedBatch,
-) -> Result<(), Error> {
+) -> Result<Vec<(usize, Queueing)>, Error> {
     if !live.board.has_queues() {
-        batch.left.append(open);
-        return Ok(());
+        return Ok(indexes.iter().map(|index| (*index, Ok(None))).collect());
     }
     let log = super::of(engine).log.as_ref();
-    let noted = async {
-        engine.note_use(live).await?;
-        if log.is_some() {
-            // The log itself takes events of any board, even of a deleted one.
-            boards::require_current(&engine.store, &live.board).await?;
-        }
-        Ok(())
-    };
-    match noted.await {
-        Err(Error::Again(_)) => return engine.reload(&live.board.id).await,
-        noted => noted?,
+    engine.note_use(live).await?;
+    if log.is_some() {
+        // The log itself takes events of any board, even of a deleted one.
+        boards::require_current(&engine.store, &live.board).await?;
     }
-    let (mut takable, mut refused) = (Vec::with_capacity(open.len()), Vec::new());
-    for index in open.drain(..) {
+    let mut outcomes = Vec::with_capacity(indexes.len());
+    let (mut takable, mut refused) = (Vec::with_capacity(indexes.len()), Vec::new());
+    for &index in indexes {
         match judge(live, &request[index], player) {
             Ok((Some(event), false)) => takable.push(Takable {
                 index,
@@ -186,57 +183,39 @@ async fn try_to_queue(
                 event: Arc::new(event),
             }),
             Ok((Some(event), true)) => refused.push((index, event)),
-            Ok((None, _)) => batch.left.push(index),
-            Err(error) => batch.ended.push((index, Err(error))),
+            Ok((None, _)) => outcomes.push((index, Ok(None))),
+            Err(error) => outcomes.push((index, Err(error))),
         }
     }
     if !refused.is_empty() {
         // In a box, as it is rare.
-        find_waiting(engine, live, refused, batch, open)
-            .boxed()
-            .await;
+        outcomes.extend(find_waiting(engine, live, refused).boxed().await);
     }
-    leave_known(engine, live, &mut takable, batch, open).await;
+    if !live.former.is_empty() {
+        // What the board knows from before a move it may forget before the queue reaches the event.
+        let ids: Vec<_> = takable
+            .iter()
+            .map(|one| (&one.event.id, &one.event.member))
+            .collect();
+        match engine.remembered_before(live, &ids).boxed().await {
+            Ok(known) => {
+                let mut known = known.into_iter();
+                let left = takable.extract_if(.., |_| known.next() == Some(true));
+                outcomes.extend(left.map(|one| (one.index, Ok(None))));
+            }
+            Err(error) => {
+                let failed = takable.drain(..);
+                outcomes.extend(failed.map(|one| (one.index, Err(error.clone().into()))));
+            }
+        }
+    }
     let replies = match log {
         Some(log) => append(log.as_ref(), live, &takable).await,
         None => put_all(engine, live, &mut takable).await,
     };
-    for (takable, reply) in takable.into_iter().zip(replies) {
-        batch.hear(takable, reply, open);
-    }
-    if !open.is_empty() {
-        engine.reload(&live.board.id).await?;
-    }
-    Ok(())
-}
-
-/// Handles events that the board knows from before a move, as it may forget them before the queue reaches them.
-async fn leave_known(
-    engine: &Engine,
-    live: &LiveBoard,
-    takable: &mut Vec<Takable>,
-    batch: &mut QueuedBatch,
-    open: &mut Vec<usize>,
-) {
-    if live.former.is_empty() {
-        return;
-    }
-    let ids: Vec<_> = takable
-        .iter()
-        .map(|one| (&one.event.id, &one.event.member))
-        .collect();
-    match engine.remembered_before(live, &ids).boxed().await {
-        Ok(known) => {
-            let mut known = known.into_iter();
-            let left = takable.extract_if(.., |_| known.next() == Some(true));
-            batch.left.extend(left.map(|one| one.index));
-        }
-        Err(error) => {
-            for failed in takable.drain(..) {
-                batch.end(failed.index, Err(error.clone().into()), open);
-            }
-        }
-    }
+    let put = takable.into_iter().zip(replies);
+    outcomes.extend(put.map(|(takable, reply)| (takable.index, outcome(takable.event, reply))));
+    Ok(outcomes)
 }
 
 /// Finds those of these events that already wait, although they would be refused now.
@@ -244,23 +223,15 @@ async fn find_waiting(
     engine: &Engine,
     live: &LiveBoard,
     events: Vec<(usize, QueuedEvent)>,
-    batch: &mut QueuedBatch,
-    open: &mut Vec<usize>,
-) {
-    let found = events.iter().map(async |(_, event)| {
+) -> Vec<(usize, Queueing)> {
+    let found = events.into_iter().map(async |(index, event)| {
         let shard = &live.shard_of(&event.member).shard;
         let is_it = |waiting: &QueuedEvent| waiting.fingerprint == event.fingerprint;
         let waiting = queues::find(&engine.store, shard, &event.id).await;
-        waiting.map(|waiting| waiting.into_iter().find(is_it))
+        let found = waiting.map(|waiting| waiting.into_iter().find(is_it).map(Arc::new));
+        (index, found.map_err(Error::from))
     });
-    let found = join_all(found).await;
-    for ((index, _), waiting) in events.into_iter().zip(found) {
-        match waiting {
-            Ok(Some(waiting)) => batch.ended.push((index, Ok(Arc::new(waiting)))),
-            Ok(None) => batch.left.push(index),
-            Err(error) => batch.end(index, Err(error.into()), open),
-        }
-    }
+    join_all(found).await
 }
 
 struct Takable {
@@ -336,36 +307,18 @@ fn random_id(player: Option<&MemberId>) -> Result<EventId, Error> {
     Ok(player.map_or_else(|| id.clone(), |player| EventId::of_player(player, &id)))
 }
 
-impl QueuedBatch {
-    /// Records the outcome of putting an event.
-    fn hear(&mut self, takable: Takable, reply: Result<Put, Error>, open: &mut Vec<usize>) {
-        let Takable { index, event, .. } = takable;
-        let result = match reply {
-            Ok(Put::BeforeBarrier) => return self.left.push(index),
-            Ok(Put::Queued(_)) => Ok(event),
-            Ok(Put::Known(Raw(known))) => {
-                let known = QueuedEvent::decode(event.id.as_str().as_bytes(), &known);
-                known.map(Arc::new).map_err(|why| {
-                    let detail = format!("the event is already queued, but can't be read: {why}");
-                    StoreError::Unexpected(detail).into()
-                })
-            }
-            Ok(Put::NoRoom) => Err(Problem::queue_full().into()),
-            Err(error) => Err(error),
-        };
-        self.end(index, result, open);
-    }
-
-    /// Records the outcome of an event. If its board has changed, the event stays open.
-    fn end(
-        &mut self,
-        index: usize,
-        result: Result<Arc<QueuedEvent>, Error>,
-        open: &mut Vec<usize>,
-    ) {
-        match result {
-            Err(Error::Again(_)) => open.push(index),
-            result => self.ended.push((index, result)),
+/// The outcome of putting an event.
+fn outcome(event: Arc<QueuedEvent>, reply: Result<Put, Error>) -> Queueing {
+    Ok(Some(match reply? {
+        Put::BeforeBarrier => return Ok(None),
+        Put::Queued(_) => event,
+        Put::Known(Raw(known)) => {
+            let known = QueuedEvent::decode(event.id.as_str().as_bytes(), &known);
+            Arc::new(known.map_err(|why| {
+                let detail = format!("the event is already queued, but can't be read: {why}");
+                StoreError::Unexpected(detail)
+            })?)
         }
-    }
+        Put::NoRoom => return Err(Problem::queue_full().into()),
+    }))
 }

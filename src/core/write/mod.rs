@@ -5,10 +5,10 @@
 //! 1. `domain/plan.rs` plans which standings change, and by how much. Events of the same periods share the *route*.
 //! 2. `recall.rs` asks former shards and earlier cohorts whether they remember the id.
 //! 3. `sittings.rs` and `seats.rs` find the member's cohort, in a league.
-//! 4. `reservations.rs` reserves quotas whose counts are in other slots than the member.
+//! 4. `reservations.rs` reserves quotas whose counts are in other slots than the member (`homes.rs`).
 //! 5. `applier.rs` puts the event into the batcher of its shard, and `core/write/store/events.rs` packs a call of
 //!    `apply.lua` that keeps Redis busy for only a millisecond or two.
-//! 6. An `Obstacle`, which prevented the event, is cleared, and the next attempt plans again.
+//! 6. An `Obstacle`, which prevented the event, is cleared (`obstacles.rs`), and the next attempt plans again.
 //!
 //! Words: an event has *ended* when it has an outcome. A *record* is what is remembered under its id, and also its result.
 //! A *pool* is one count of a quota; its *home* is the shard that keeps it. A *seat* is a member's place in a cohort.

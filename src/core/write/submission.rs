@@ -103,8 +103,10 @@ impl Engine {
         if is_league {
             self.find_seats(&attempt.live, open).boxed().await;
         }
-        for event in open.iter_mut().filter(|event| event.is_new()) {
-            event.stage = event.plan(attempt).unwrap_or_else(Stage::from);
+        for event in open.iter_mut() {
+            if matches!(event.stage, Stage::New) {
+                event.stage = event.plan(attempt).unwrap_or_else(Stage::from);
+            }
         }
         if is_league || !attempt.live.former.is_empty() {
             self.recall(attempt, open).boxed().await;
@@ -232,10 +234,6 @@ impl Submission {
         }
     }
 
-    fn is_new(&self) -> bool {
-        matches!(self.stage, Stage::New)
-    }
-
     pub(super) fn has_ended(&self) -> bool {
         matches!(self.stage, Stage::Ended(_))
     }
@@ -284,18 +282,12 @@ impl Submission {
     fn refused(&self, board: &Board, rejection: Rejection) -> Stage {
         match rejection.not_before() {
             Some(first) if self.fixed_at.is_none() => Stage::Blocked(Obstacle::TooEarly(first)),
-            _ if rejection == Rejection::ScoreBounds => self.out_of_bounds(board).into(),
+            _ if rejection == Rejection::ScoreBounds => match self.incoming().event(board) {
+                Ok(event) => Error::out_of_bounds(&board.definition, event.score).into(),
+                Err(error) => error.into(),
+            },
             _ => Error::rejected(board, rejection, self.at(), self.came_in).into(),
         }
-    }
-
-    /// Its score is not within the bounds of the board.
-    fn out_of_bounds(&self, board: &Board) -> Error {
-        let event = match self.request[self.index].event(board) {
-            Ok(event) => event,
-            Err(error) => return error,
-        };
-        Error::out_of_bounds(&board.definition, event.score)
     }
 
     /// The next stage of a planned event of a league whose member has no seat in its period: no cohort knows its id.

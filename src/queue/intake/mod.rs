@@ -67,7 +67,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::start::Start;
 pub use self::taking::Intake;
-use super::burying::DyingEvent;
+use super::dead_letters::store::DeadReason;
+use super::store::queues::QueueName;
 use crate::core::write::events::IncomingEvent;
 use crate::core::{Engine, Error};
 use crate::domain::board::Board;
@@ -76,6 +77,7 @@ use crate::domain::ids::{EventId, MemberId};
 use crate::domain::intake::{Backlog, Partition};
 use crate::domain::queued::QueuedEvent;
 use crate::domain::time::Timestamp;
+use crate::redis::entry::EntryId;
 
 /// How often a consumer calls [`Intake::pass`].
 pub const PASS_INTERVAL: Duration = Duration::from_millis(250);
@@ -170,6 +172,21 @@ pub struct Sought<'a> {
     pub member: Option<&'a MemberId>,
     /// The offset from which to read each partition. Partitions that are missing are read from the beginning.
     pub from: &'a [(Partition, i64)],
+}
+
+/// An event that is about to become a dead letter.
+#[derive(Debug)]
+pub struct DyingEvent<'a> {
+    pub board: &'a Board,
+    pub queue: &'a QueueName,
+    /// Its place there.
+    pub entry: EntryId,
+    /// The event; `None` if it can't be read.
+    pub event: Option<QueuedEvent>,
+    /// The kind of dead letter.
+    pub reason: DeadReason,
+    /// What is wrong, for people.
+    pub detail: &'a str,
 }
 
 /// What the engine needs of the log. The service has one if its queue is a log.

@@ -147,12 +147,9 @@ fn entry(found: StreamEntry) -> (EntryId, QueueEntry) {
             b"id" => entry.event_id = value,
             b"event" => entry.event = value,
             b"late" => {
-                let ms = std::str::from_utf8(&value)
-                    .ok()
-                    .and_then(|ms| ms.parse().ok())
-                    .filter(|ms| *ms != 0);
+                let ms = str::from_utf8(&value).ok().and_then(|ms| ms.parse().ok());
                 entry.is_logged = true;
-                entry.late = ms.map(Timestamp::from_ms_clamped);
+                entry.late = ms.filter(|ms| *ms != 0).map(Timestamp::from_ms_clamped);
             }
             _ => {}
         }
@@ -177,12 +174,9 @@ fn end_arg<'a>(shard: &Shard, entry: EntryId, end: &'a End, keys: &mut Vec<Strin
             });
             EndArg::Refused(ends::REFUSED, entry, told, why, told_ms, counts.collect())
         }
-        End::Dead { reason, detail } => EndArg::Dead(
-            ends::DEAD,
-            entry,
-            reason.name(),
-            detail,
-            u8::from(reason.waits()),
-        ),
+        End::Dead { reason, detail } => {
+            let waits = u8::from(reason.waits());
+            EndArg::Dead(ends::DEAD, entry, reason.name(), detail, waits)
+        }
     }
 }

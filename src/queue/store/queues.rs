@@ -52,7 +52,7 @@ const SIZES_AT_ONCE: usize = 16;
 pub(crate) const LISTINGS_MAX: usize = 8;
 
 /// Greater than any epoch of a queue.
-const ANY_EPOCH: &str = "inf";
+pub const ANY_EPOCH: &str = "inf";
 
 /// The queue of a shard, as the index names it: `7 run_hero:16:3`.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -70,11 +70,19 @@ impl QueueName {
             generation: shard.generation,
         }
     }
+
+    fn tag(&self) -> String {
+        self.shard.tag(&self.id)
+    }
+
+    fn key(&self, kind: Kind) -> String {
+        keys::single_of(&self.tag(), self.generation, kind)
+    }
 }
 
 impl fmt::Display for QueueName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.generation, self.shard.tag(&self.id))
+        write!(f, "{} {}", self.generation, self.tag())
     }
 }
 
@@ -222,12 +230,13 @@ pub(crate) async fn enlist(
     name: &QueueName,
     epoch: &str,
 ) -> Result<bool, StoreError> {
-    let listed = store
+    let Done::Ok(is_new) = store
         .call(&script::LIST_QUEUE, keys::QUEUES)
         .key(keys::QUEUES)
         .arg(name.to_string())
-        .arg(epoch);
-    let Done::Ok(is_new) = listed.write().await?;
+        .arg(epoch)
+        .write()
+        .await?;
     Ok(is_new)
 }
 
@@ -244,22 +253,21 @@ pub async fn clear(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
         Err(StoreError::Stale) => ANY_EPOCH.to_owned(),
         Err(error) => return Err(error),
     };
-    unlist_at(store, &QueueName::of(shard), &last_epoch).await?;
+    unlist(store, &QueueName::of(shard), &last_epoch).await?;
     Ok(true)
 }
 
-/// Removes a queue from the index that can't get events any more, since its board or sharding is gone.
-pub async fn unlist(store: &Store, name: &QueueName) -> Result<(), StoreError> {
-    unlist_at(store, name, ANY_EPOCH).await
-}
-
-async fn unlist_at(store: &Store, name: &QueueName, last_epoch: &str) -> Result<(), StoreError> {
-    let unlisted = store
+/// Removes a queue from the index, unless it was listed under a later epoch; under [`ANY_EPOCH`] one that can't get events
+/// any more, since its board or sharding is gone.
+pub async fn unlist(store: &Store, name: &QueueName, last_epoch: &str) -> Result<(), StoreError> {
+    store
         .call(&script::UNLIST_QUEUE, keys::QUEUES)
         .key(keys::QUEUES)
         .arg(name.to_string())
-        .arg(last_epoch);
-    unlisted.write::<Done>().await.map(drop)
+        .arg(last_epoch)
+        .write::<Done>()
+        .await
+        .map(drop)
 }
 
 /// Puts the queue of a shard into the index if it has events, or if its state says that it is indexed (its server may have
@@ -287,10 +295,8 @@ pub async fn are_empty(store: &Store, board: &Arc<Board>) -> Result<bool, StoreE
 
 /// How much waits in a queue.
 pub async fn size(store: &Store, name: &QueueName) -> Result<QueueSize, StoreError> {
-    let tag = name.shard.tag(&name.id);
-    let key = |kind| keys::single_of(&tag, name.generation, kind);
-    let events = store.command("XLEN", [key(Kind::Queue)]);
-    let bytes = [key(Kind::QueueState), "bytes".to_owned()];
+    let events = store.command("XLEN", [name.key(Kind::Queue)]);
+    let bytes = [name.key(Kind::QueueState), "bytes".to_owned()];
     let bytes = store.command::<Option<u64>>("HGET", bytes);
     let (events, bytes) = try_join(events, bytes).await?;
     Ok(QueueSize {
@@ -304,17 +310,15 @@ pub async fn waiting_since(
     store: &Store,
     name: &QueueName,
 ) -> Result<Option<Timestamp>, StoreError> {
-    let tag = name.shard.tag(&name.id);
-    let queue = keys::single_of(&tag, name.generation, Kind::Queue);
-    let range = [&queue, "-", "+", "COUNT", "1"];
+    let range = [&name.key(Kind::Queue), "-", "+", "COUNT", "1"];
     let found: Vec<StreamEntry> = decode(store.command("XRANGE", range).await?)?;
     Ok(found.first().map(|first| first.id.at()))
 }
 
-/// The name of the server of a shard.
-pub fn server_of(store: &Store, shard: &Shard) -> String {
+/// The name of the server of the shard with this tag.
+pub fn server_of(store: &Store, tag: &str) -> String {
     store
-        .server_of_key(&keys::head(shard.tag()))
+        .server_of_key(&keys::head(tag))
         .map_or_else(String::new, |server| server.to_string())
 }
 
@@ -337,11 +341,8 @@ pub async fn sample(store: &Store, names: Vec<QueueName>) -> QueueSample {
     let mut servers: BTreeMap<_, _> = join_all(of_servers).await.into_iter().collect();
     let is_there = |(_, server): &(_, String)| servers.get(server) != Some(&None);
     let names = names.into_iter().map(|name| {
-        let server = store.server_of_key(&keys::head(&name.shard.tag(&name.id)));
-        (
-            name,
-            server.map_or_else(String::new, |server| server.to_string()),
-        )
+        let server = server_of(store, &name.tag());
+        (name, server)
     });
     let sizes: Vec<_> = stream::iter(names.filter(is_there))
         .map(async |(name, server)| {
@@ -372,10 +373,9 @@ pub async fn find(
         .arg(shard.generation)
         .arg(id.as_str());
     let Done::Ok(Tail(events)) = waiting.read::<Done<Tail<Vec<Raw>>>>().await?;
-    let events = events.into_iter();
-    let id = id.as_str().as_bytes();
     Ok(events
-        .flat_map(|Raw(event)| QueuedEvent::decode(id, &event))
+        .into_iter()
+        .flat_map(|Raw(event)| QueuedEvent::decode(id.as_str().as_bytes(), &event))
         .collect())
 }
 

@@ -59,26 +59,25 @@ impl PlannedEvent {
             turnouts,
             ..
         } = &*self.plan.route;
-        let history = |sum: &Sum| {
-            if self.sends_history(sum) {
-                sum.history.len()
-            } else {
-                0
-            }
-        };
+        let history = sums
+            .iter()
+            .filter(|sum| self.sends_history(sum))
+            .map(|sum| sum.history.len())
+            .sum::<usize>();
         // Each standing stores its own copy of the data.
         let data = self.plan.event.data.as_ref().map_or(0, |data| {
             data.as_str().len() * (writes.len() + sums.len()) / 128
         });
-        let sums = sums.iter().map(|sum| 10 + history(sum)).sum::<usize>();
-        let ranks = if self.detail == Detail::Ranks {
-            20 * writes.len()
-        } else {
-            0
-        };
-        let queued = if self.queued.is_some() { 3 } else { 0 };
-        let turnouts = 4 * turnouts.len();
-        6 + 6 * writes.len() + sums + data + ranks + turnouts + 6 * self.plan.quotas.len() + queued
+        let ranked = writes.len() * usize::from(self.detail == Detail::Ranks);
+        let queued = usize::from(self.queued.is_some());
+        6 + 6 * writes.len()
+            + 10 * sums.len()
+            + history
+            + data
+            + 20 * ranked
+            + 4 * turnouts.len()
+            + 6 * self.plan.quotas.len()
+            + 3 * queued
     }
 
     fn sends_history(&self, sum: &Sum) -> bool {
