@@ -157,10 +157,10 @@ impl<'a> Worker<'a> {
             unlist_left(engine, name).await?;
             return Ok(None);
         };
-        let hold = match super::of(engine).queues.take(name) {
-            Some(hold) => Some(hold),
-            None => Hold::take(engine, &live.shards[index].shard).await?,
-        };
+        let mut hold = super::of(engine).queues.take(name);
+        if hold.is_none() {
+            hold = Hold::take(engine, &live.shards[index].shard).await?;
+        }
         Ok(hold.map(|hold| Self {
             engine,
             name,

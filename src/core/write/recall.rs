@@ -49,8 +49,9 @@ impl FormerShards {
 impl LiveBoard {
     /// The former shards that remember ids at this instant of Redis.
     fn remembering(&self, redis_now: Timestamp) -> impl Iterator<Item = &FormerShards> {
-        let former = self.former.iter();
-        former.filter(move |former| redis_now.ms() <= former.ids_until_ms)
+        self.former
+            .iter()
+            .filter(move |former| redis_now.ms() <= former.ids_until_ms)
     }
 }
 
@@ -63,21 +64,20 @@ impl Engine {
     ) -> Result<Vec<bool>, StoreError> {
         let mut remembered = vec![false; events.len()];
         for former in live.remembering(self.clock.redis_now()) {
-            let mut of_shards = vec![(Vec::new(), Vec::new()); former.shards.len()];
-            for (index, (id, member)) in events.iter().enumerate() {
-                let (indexes, ids) = &mut of_shards[former.sharding.index_of(member)];
-                indexes.push(index);
-                ids.push(*id);
+            let mut of_shards = vec![Vec::new(); former.shards.len()];
+            for (index, (_, member)) in events.iter().enumerate() {
+                of_shards[former.sharding.index_of(member)].push(index);
             }
             let asked = of_shards
                 .iter()
                 .zip(&former.shards)
-                .map(|((_, ids), shard)| events::remembers(&self.store, shard, ids));
+                .map(|(indexes, shard)| {
+                    let ids = indexes.iter().map(|index| events[*index].0).collect();
+                    events::remembers(&self.store, shard, ids)
+                });
             let answers = try_join_all(asked).await?;
-            for ((indexes, _), known) in of_shards.iter().zip(answers) {
-                for (index, is_known) in indexes.iter().zip(known) {
-                    remembered[*index] |= is_known;
-                }
+            for (index, is_known) in of_shards.iter().flatten().zip(answers.iter().flatten()) {
+                remembered[*index] |= is_known;
             }
         }
         Ok(remembered)

@@ -307,12 +307,12 @@ struct Cursor {
 }
 
 /// What events want of one home, with the events' indexes.
-type Part = Vec<(usize, Wanted)>;
+type HomePart = Vec<(usize, Wanted)>;
 
 impl Cursor {
     /// What the next events want, up to the size of one call.
-    fn part(&mut self, live: &LiveBoard, reservations: &[Reservation]) -> Part {
-        let (mut part, mut load) = (Part::new(), 0);
+    fn part(&mut self, live: &LiveBoard, reservations: &[Reservation]) -> HomePart {
+        let (mut part, mut load) = (HomePart::new(), 0);
         for (index, reservation) in reservations.iter().enumerate().skip(self.next) {
             if let Some(wanted) = reservation.wanted(live, self.home) {
                 load += wanted.uses.len();
@@ -351,7 +351,7 @@ impl Cursor {
 
 async fn reserve_part(
     home: &LiveHome,
-    part: Part,
+    part: HomePart,
     now: Timestamp,
 ) -> Vec<(usize, Result<Reserved, StoreError>)> {
     if part.is_empty() {

@@ -40,7 +40,7 @@ pub struct Take<'a> {
 
 /// What a shard took.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Taken {
+pub enum ShardTaken {
     /// All records before this offset. If it is less than `upto`, there is no room for the event at it.
     Upto {
         offset: i64,
@@ -59,7 +59,7 @@ pub async fn take(
     shard: &Shard,
     take: &Take<'_>,
     room: Room,
-) -> Result<Taken, StoreError> {
+) -> Result<ShardTaken, StoreError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
     enum Reply {
@@ -98,9 +98,9 @@ pub async fn take(
             call.write().await?
         };
         match reply {
-            Reply::Ok(offset, bytes) => return Ok(Taken::Upto { offset, bytes }),
-            Reply::Held => return Ok(Taken::Held),
-            Reply::GoneBack => return Ok(Taken::GoneBack),
+            Reply::Ok(offset, bytes) => return Ok(ShardTaken::Upto { offset, bytes }),
+            Reply::Held => return Ok(ShardTaken::Held),
+            Reply::GoneBack => return Ok(ShardTaken::GoneBack),
             Reply::Unindexed(listed) => {
                 queues::enlist(store, &QueueName::of(shard), &listed).await?;
                 epoch = listed;

@@ -13,7 +13,7 @@ use std::time::Instant;
 use futures::stream::{self, StreamExt};
 
 use super::start::{AT_ONCE, Start};
-use super::store::{self, Take, Taken};
+use super::store::{self, ShardTaken, Take};
 use super::{DeadCause, DeadRecord, LogEvent, Taking};
 use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard, Outdated};
 use crate::domain::ids::{BoardId, EventId};
@@ -41,7 +41,7 @@ pub struct Intake {
     upto: i64,
     /// Boards that are not in `boards` were given nothing after this.
     pub(super) since: i64,
-    pub(super) boards: HashMap<BoardId, Given>,
+    pub(super) boards: HashMap<BoardId, GivenRecords>,
     /// The shards that knew the partition at the beginning, and have not answered yet.
     known: HashSet<QueueName>,
     /// The position of the last round through all shards, and when the next one is due.
@@ -51,7 +51,7 @@ pub struct Intake {
 
 /// What the shards of a board were given, and have answered.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct GivenRecords {
     generation: u64,
     sharding: Sharding,
     /// Shards that have not answered were given nothing after this.
@@ -309,7 +309,7 @@ impl Intake {
     /// Registers the current state of a board. If it has moved, former shards may have been given records of the new ones.
     pub(super) fn know(&mut self, live: &LiveBoard) {
         let (generation, sharding) = (live.board.generation, live.board.placement.current);
-        let given = |since| Given {
+        let given = |since| GivenRecords {
             generation,
             sharding,
             since,
@@ -392,7 +392,7 @@ impl Intake {
             };
             let room = rooms.of(&engine.store, shard);
             match store::take(&engine.store, shard, &take, room).await {
-                Ok(Taken::Upto { offset, bytes }) => {
+                Ok(ShardTaken::Upto { offset, bytes }) => {
                     rooms.note(&engine.store, shard, bytes);
                     taken = Some(offset);
                     if offset < upto {
@@ -400,10 +400,10 @@ impl Intake {
                     }
                     (base, is_known) = (upto, true);
                 }
-                Ok(Taken::Held) => {
+                Ok(ShardTaken::Held) => {
                     return (taken, Err(Problem::board_moving(&shard.id).into()));
                 }
-                Ok(Taken::GoneBack) => return (taken, Err(Error::Again(Outdated::Intake))),
+                Ok(ShardTaken::GoneBack) => return (taken, Err(Error::Again(Outdated::Intake))),
                 Err(error) => return (taken, Err(error.into())),
             }
             if parts.peek().is_none() {

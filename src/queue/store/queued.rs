@@ -125,19 +125,14 @@ pub async fn end(
     Ok(ended)
 }
 
-/// The stored refusals of events with these ids; `None` for those without one (any more).
+/// The stored refusal of the event with this id, if there is one (still).
 pub async fn refused(
     store: &Store,
     shard: &Shard,
-    ids: &[&EventId],
-) -> Result<Vec<Option<String>>, StoreError> {
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let keys = ids
-        .iter()
-        .map(|id| keys::named(shard, Kind::RefusedEvent, id));
-    store.command("MGET", keys).await
+    id: &EventId,
+) -> Result<Option<String>, StoreError> {
+    let key = keys::named(shard, Kind::RefusedEvent, id);
+    store.command("GET", [key]).await
 }
 
 fn entry(found: StreamEntry) -> (EntryId, QueueEntry) {

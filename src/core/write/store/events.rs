@@ -150,7 +150,7 @@ pub async fn recall(
 pub async fn remembers(
     store: &Store,
     shard: &Shard,
-    ids: &[&EventId],
+    ids: Vec<&EventId>,
 ) -> Result<Vec<bool>, StoreError> {
     if ids.is_empty() {
         return Ok(Vec::new());
