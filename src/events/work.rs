@@ -127,8 +127,8 @@ async fn submit_to(
         let player = options.player;
         let queued = putting::queue_events(engine, live, request, indexes, player);
         indexes = Vec::new();
-        for (index, queueing) in queued.boxed().await {
-            match queueing.transpose() {
+        for (index, outcome) in queued.boxed().await {
+            match outcome.transpose() {
                 Some(result) => results.push((index, result.map(Receipt::Queued))),
                 None => indexes.push(index),
             }

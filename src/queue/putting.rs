@@ -116,7 +116,7 @@ impl Board {
 }
 
 /// The outcome of an event to be queued; `None`: only its shard can decide, on the synchronous path.
-pub(crate) type Queueing = Result<Option<Arc<QueuedEvent>>, Error>;
+pub(crate) type QueueOutcome = Result<Option<Arc<QueuedEvent>>, Error>;
 
 /// Queues those events of a request, all of this board, that have these indexes. Ids that a player sends are kept apart
 /// from those of others. Returns each outcome, with its index.
@@ -126,20 +126,18 @@ pub(crate) async fn queue_events(
     request: &[IncomingEvent],
     mut open: Vec<usize>,
     player: Option<&MemberId>,
-) -> Vec<(usize, Queueing)> {
+) -> Vec<(usize, QueueOutcome)> {
     let mut ended = Vec::with_capacity(open.len());
     let queued = async {
         for _ in 0..ATTEMPTS_MAX {
-            let tried = try_to_queue(engine, &live, request, &open, player).await;
-            if let Some(outcomes) = engine.unless_again(&live.board.id, tried).await? {
+            let tried = try_to_queue(engine, &live, request, &open, player, &mut ended).await;
+            if engine.unless_again(&live.board.id, tried).await?.is_some() {
+                // The board of these has changed.
+                let is_open = |(_, outcome): &mut (usize, QueueOutcome)| {
+                    matches!(outcome, Err(Error::Again(_)))
+                };
                 open.clear();
-                for (index, outcome) in outcomes {
-                    match outcome {
-                        // Its board has changed.
-                        Err(Error::Again(_)) => open.push(index),
-                        outcome => ended.push((index, outcome)),
-                    }
-                }
+                open.extend(ended.extract_if(.., is_open).map(|(index, _)| index));
                 if open.is_empty() {
                     return Ok(());
                 }
@@ -156,16 +154,18 @@ pub(crate) async fn queue_events(
     ended
 }
 
-/// Puts events into the queues of their shards, or into the log.
+/// Puts events into the queues of their shards, or into the log, and adds their outcomes.
 async fn try_to_queue(
     engine: &Engine,
     live: &LiveBoard,
     request: &[IncomingEvent],
     indexes: &[usize],
     player: Option<&MemberId>,
-) -> Result<Vec<(usize, Queueing)>, Error> {
+    outcomes: &mut Vec<(usize, QueueOutcome)>,
+) -> Result<(), Error> {
     if !live.board.has_queues() {
-        return Ok(indexes.iter().map(|index| (*index, Ok(None))).collect());
+        outcomes.extend(indexes.iter().map(|index| (*index, Ok(None))));
+        return Ok(());
     }
     let log = super::of(engine).log.as_ref();
     engine.note_use(live).await?;
@@ -173,7 +173,6 @@ async fn try_to_queue(
         // The log itself takes events of any board, even of a deleted one.
         boards::require_current(&engine.store, &live.board).await?;
     }
-    let mut outcomes = Vec::with_capacity(indexes.len());
     let (mut takable, mut refused) = (Vec::with_capacity(indexes.len()), Vec::new());
     for &index in indexes {
         match judge(live, &request[index], player) {
@@ -192,22 +191,7 @@ async fn try_to_queue(
         outcomes.extend(find_waiting(engine, live, refused).boxed().await);
     }
     if !live.former.is_empty() {
-        // What the board knows from before a move it may forget before the queue reaches the event.
-        let ids: Vec<_> = takable
-            .iter()
-            .map(|one| (&one.event.id, &one.event.member))
-            .collect();
-        match engine.remembered_before(live, &ids).boxed().await {
-            Ok(known) => {
-                let mut known = known.into_iter();
-                let left = takable.extract_if(.., |_| known.next() == Some(true));
-                outcomes.extend(left.map(|one| (one.index, Ok(None))));
-            }
-            Err(error) => {
-                let failed = takable.drain(..);
-                outcomes.extend(failed.map(|one| (one.index, Err(error.clone().into()))));
-            }
-        }
+        leave_known(engine, live, &mut takable, outcomes).await;
     }
     let replies = match log {
         Some(log) => append(log.as_ref(), live, &takable).await,
@@ -215,7 +199,31 @@ async fn try_to_queue(
     };
     let put = takable.into_iter().zip(replies);
     outcomes.extend(put.map(|(takable, reply)| (takable.index, outcome(takable.event, reply))));
-    Ok(outcomes)
+    Ok(())
+}
+
+/// Leaves out events that the board knows from before a move, as it may forget them before the queue reaches them.
+async fn leave_known(
+    engine: &Engine,
+    live: &LiveBoard,
+    takable: &mut Vec<Takable>,
+    outcomes: &mut Vec<(usize, QueueOutcome)>,
+) {
+    let ids: Vec<_> = takable
+        .iter()
+        .map(|one| (&one.event.id, &one.event.member))
+        .collect();
+    match engine.remembered_before(live, &ids).boxed().await {
+        Ok(known) => {
+            let mut known = known.into_iter();
+            let left = takable.extract_if(.., |_| known.next() == Some(true));
+            outcomes.extend(left.map(|one| (one.index, Ok(None))));
+        }
+        Err(error) => {
+            let failed = takable.drain(..);
+            outcomes.extend(failed.map(|one| (one.index, Err(error.clone().into()))));
+        }
+    }
 }
 
 /// Finds those of these events that already wait, although they would be refused now.
@@ -223,7 +231,7 @@ async fn find_waiting(
     engine: &Engine,
     live: &LiveBoard,
     events: Vec<(usize, QueuedEvent)>,
-) -> Vec<(usize, Queueing)> {
+) -> Vec<(usize, QueueOutcome)> {
     let found = events.into_iter().map(async |(index, event)| {
         let shard = &live.shard_of(&event.member).shard;
         let is_it = |waiting: &QueuedEvent| waiting.fingerprint == event.fingerprint;
@@ -308,7 +316,7 @@ fn random_id(player: Option<&MemberId>) -> Result<EventId, Error> {
 }
 
 /// The outcome of putting an event.
-fn outcome(event: Arc<QueuedEvent>, reply: Result<Put, Error>) -> Queueing {
+fn outcome(event: Arc<QueuedEvent>, reply: Result<Put, Error>) -> QueueOutcome {
     Ok(Some(match reply? {
         Put::BeforeBarrier => return Ok(None),
         Put::Queued(_) => event,

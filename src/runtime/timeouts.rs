@@ -44,15 +44,24 @@ impl Default for TimeoutFactor {
     }
 }
 
+impl TryFrom<u32> for TimeoutFactor {
+    type Error = TimeoutFactorError;
+
+    fn try_from(factor: u32) -> Result<Self, TimeoutFactorError> {
+        if (1..=FACTOR_MAX).contains(&factor) {
+            Ok(Self(factor))
+        } else {
+            Err(TimeoutFactorError)
+        }
+    }
+}
+
 impl FromStr for TimeoutFactor {
     type Err = TimeoutFactorError;
 
     fn from_str(text: &str) -> Result<Self, TimeoutFactorError> {
-        let factor = text.parse().ok();
-        factor
-            .filter(|factor| (1..=FACTOR_MAX).contains(factor))
-            .map(Self)
-            .ok_or(TimeoutFactorError)
+        let factor: u32 = text.parse().map_err(|_| TimeoutFactorError)?;
+        factor.try_into()
     }
 }
 

@@ -109,9 +109,9 @@ impl Intake {
                 takes
                     .extend(shards.map(|index| self.share(live, index, Vec::new(), self.position)));
             }
-            let ran = self.run(takes).await?;
-            (left, count) = (ran.stale, count + ran.count);
-            failed = ran.failed.or(failed);
+            let outcome = self.run(takes).await?;
+            (left, count) = (outcome.stale, count + outcome.count);
+            failed = outcome.failed.or(failed);
             if left.is_empty() {
                 break;
             }

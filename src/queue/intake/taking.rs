@@ -78,7 +78,7 @@ impl ShardShare {
 
 /// The outcome of taking.
 #[derive(Default)]
-pub(super) struct Ran {
+pub(super) struct TakeOutcome {
     /// How many shards took everything.
     pub(super) count: u32,
     /// Boards that have changed: read them, and try again at once.
@@ -189,7 +189,7 @@ impl Intake {
         let names: Vec<_> = takes.iter().map(ShardShare::name).collect();
         let taken = self.run(takes).await;
         queue::of(&self.engine).queues.wake(names);
-        let Ran { stale, failed, .. } = taken?;
+        let TakeOutcome { stale, failed, .. } = taken?;
         for id in &stale {
             self.engine.reload(id).await?;
         }
@@ -347,7 +347,7 @@ impl Intake {
     }
 
     /// Makes shards take what they are to take, and records their answers.
-    pub(super) async fn run(&mut self, takes: Vec<ShardShare>) -> Result<Ran, Error> {
+    pub(super) async fn run(&mut self, takes: Vec<ShardShare>) -> Result<TakeOutcome, Error> {
         let outcomes: Vec<_> = stream::iter(takes)
             .map(async |share| {
                 let (taken, end) = self.take_share(&share).await;
@@ -356,19 +356,19 @@ impl Intake {
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
-        let mut ran = Ran::default();
+        let mut outcome = TakeOutcome::default();
         for (share, taken, end) in outcomes {
             self.note(&share, taken);
             match end {
-                Ok(()) => ran.count += 1,
+                Ok(()) => outcome.count += 1,
                 Err(Error::Again(Outdated::Board)) => {
-                    ran.stale.insert(share.live.board.id.clone());
+                    outcome.stale.insert(share.live.board.id.clone());
                 }
                 Err(error @ Error::Again(_)) => return Err(error),
-                Err(error) => ran.failed = ran.failed.or(Some(error)),
+                Err(error) => outcome.failed = outcome.failed.or(Some(error)),
             }
         }
-        Ok(ran)
+        Ok(outcome)
     }
 
     /// Makes a shard take its share. Returns the offset up to which it has taken records, if it has answered.
