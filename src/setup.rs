@@ -73,10 +73,10 @@ impl Setup {
         states.adopt(self.sender);
         states.adopt(Counted::default());
         // Queue.
-        states.adopt(queue::State {
+        states.adopt(queue::QueueState {
             rooms: Arc::new(Rooms::new(self.queue_bounds)),
             log: self.log,
-            ..queue::State::default()
+            ..queue::QueueState::default()
         });
         // Operations.
         states.adopt(Warned::default());

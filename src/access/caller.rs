@@ -21,7 +21,7 @@ use crate::domain::include::{Include, Includes};
 use crate::domain::secret::Digest;
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
-use crate::events::work::Incoming;
+use crate::events::work::IncomingEvent;
 use crate::http::problem::{FORBIDDEN, INTERNAL, Kind, Problem};
 use crate::http::supply::{Taker, Takers};
 
@@ -123,7 +123,7 @@ impl Caller {
     }
 
     /// An event as the caller may send it.
-    pub(crate) fn send(&self, event: Incoming) -> Result<Incoming, Problem> {
+    pub(crate) fn send(&self, event: IncomingEvent) -> Result<IncomingEvent, Problem> {
         match self.player() {
             Some((player, ip)) => player.send(event, ip),
             None => Ok(event),

@@ -24,7 +24,7 @@ use crate::domain::event::Origin;
 use crate::domain::ids::{EventId, Label, MemberId};
 use crate::domain::quota::Network;
 use crate::domain::time::Timestamp;
-use crate::events::work::Incoming;
+use crate::events::work::IncomingEvent;
 use crate::http::problem::{FORBIDDEN, Problem, UNAUTHENTICATED};
 
 /// The maximum length of a token, in bytes.
@@ -370,8 +370,12 @@ impl Player {
     }
 
     /// An event as this player may send it, from this address.
-    pub(crate) fn send(&self, event: Incoming, ip: Option<IpAddr>) -> Result<Incoming, Problem> {
-        let Incoming { at, origin, .. } = &event;
+    pub(crate) fn send(
+        &self,
+        event: IncomingEvent,
+        ip: Option<IpAddr>,
+    ) -> Result<IncomingEvent, Problem> {
+        let IncomingEvent { at, origin, .. } = &event;
         let mut errors = Vec::new();
         for (pointer, is_there) in [
             ("/at", at.is_some()),
@@ -405,7 +409,7 @@ impl Player {
             let detail = "with the scope `play`, `member` must be the `sub` of the token; for other members the token needs the scope `vote`";
             return Err(Problem::new(FORBIDDEN, detail));
         }
-        Ok(Incoming {
+        Ok(IncomingEvent {
             id: event.id.map(|id| EventId::of_player(&self.sub, &id)),
             origin: self.origin(ip),
             ..event

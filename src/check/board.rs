@@ -322,8 +322,7 @@ impl Check<'_> {
     /// Whether a queue has events, but the index lacks it. Its size is read last, so one emptied meanwhile is not reported.
     async fn is_unlisted(&self, shard: &Shard) -> Result<bool, StoreError> {
         let name = QueueName::of(shard);
-        let listed = queues::all(self.store).await?;
-        let is_listed = listed.iter().any(|queue| queue.name == name);
+        let is_listed = queues::listed(self.store).await?.contains(&name);
         Ok(!is_listed && queues::size(self.store, &name).await?.events > 0)
     }
 }

@@ -14,7 +14,7 @@ use super::text::printable;
 use super::{Failure, ServiceArgs};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::SHARDS_MAX;
-use crate::moves::work::Spread;
+use crate::moves::work::BoardShards;
 
 /// The pause between two polls.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -52,10 +52,10 @@ pub async fn command(args: ReshardArgs) -> Result<(), Failure> {
     let client = Client::new(&args.service, args.board.clone(), PURPOSE, limits, log)?;
     let body = json!({ "count": args.shards });
     let begin = || client.board_request(Method::PUT, "/shards").json(&body);
-    let mut spread: Spread = client.ask(begin, "starting the move", OUTAGE_MAX).await?;
+    let mut spread: BoardShards = client.ask(begin, "starting the move", OUTAGE_MAX).await?;
     let request = || client.board_request(Method::GET, "/shards");
     while let Some(moving_to) = spread.moving_to {
-        let Spread { shards, copied, .. } = spread;
+        let BoardShards { shards, copied, .. } = spread;
         log(&format!(
             "from {shards} to {moving_to} shards: {copied} entries copied"
         ));

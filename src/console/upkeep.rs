@@ -15,7 +15,7 @@ use crate::domain::access::Scope;
 use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
 use crate::http::problem::{BOARD_NOT_FOUND, Problem};
-use crate::moves::work::Spread;
+use crate::moves::work::BoardShards;
 use crate::periods::results::routes::PeriodBody;
 use crate::periods::summary::routes::SummaryBody;
 
@@ -31,7 +31,7 @@ pub(super) struct UpkeepPage {
     waiting: Vec<(String, PeriodBody)>,
     /// Whether the viewer may see which periods wait.
     may_read: bool,
-    shards: Spread,
+    shards: BoardShards,
 }
 
 impl Page for UpkeepPage {
@@ -140,7 +140,7 @@ pub(super) async fn spread(viewer: Viewer, Path(board): Path<String>, form: Form
         let count: u16 = form.required("count")?.parse().map_err(wrong)?;
         let own = v1(&["boards", &board, "shards"]);
         let wanted = json!({"count": count});
-        let spread: Spread = viewer.call(Method::PUT, &own, Some(&wanted)).await?;
+        let spread: BoardShards = viewer.call(Method::PUT, &own, Some(&wanted)).await?;
         let done = spread.moving_to.map_or("changed", |_| "moving");
         Ok(back(&board, done))
     };

@@ -129,7 +129,7 @@ impl From<Error> for Problem {
             Error::Rejected { rejection, .. } => match rejection {
                 Rejection::InFuture => EVENT_IN_FUTURE,
                 Rejection::TooLate => EVENT_TOO_LATE,
-                Rejection::Closed => BOARD_CLOSED,
+                Rejection::BoardClosed => BOARD_CLOSED,
                 Rejection::ScoreBounds | Rejection::OutOfRange(_) => SCORE_OUT_OF_RANGE,
                 Rejection::IdReused => EVENT_ID_REUSED,
                 Rejection::PeriodClosed(_) => PERIOD_CLOSED,
@@ -200,7 +200,7 @@ impl Error {
                     "`at` is {at}, too old for board {id}, which accepts events up to {accept_late} late (`accept_late`; to import old events, set it to \"any\"); the current time is {now}"
                 )
             }
-            Rejection::Closed => format!(
+            Rejection::BoardClosed => format!(
                 "board {id} accepts events{}; `at` is {at}",
                 open_time(definition)
             ),

@@ -111,7 +111,8 @@ pub enum Rejection {
     /// Its `at` is older than the board accepts.
     TooLate,
     /// Its `at` is before the board opens or after it has closed.
-    Closed,
+    #[serde(rename = "closed")]
+    BoardClosed,
     /// Its score is not within the board's `score_min` and `score_max`.
     ScoreBounds,
     /// A standing of this window would exceed the range of scores.

@@ -325,30 +325,30 @@ pub fn due(board: &Board, at: Timestamp) -> Timestamp {
 }
 
 /// Why the board will never take events with this score and instant, if so.
-fn reject(board: &Board, score: Score, at: Timestamp, now: Timestamp) -> Option<Rejection> {
+fn reject(board: &Board, score: Score, at: Timestamp, came_in: Timestamp) -> Option<Rejection> {
     let definition = &board.definition;
-    if let Some(rejection) = reject_in_league(board, at, now) {
+    if let Some(rejection) = reject_in_league(board, at, came_in) {
         return Some(rejection);
     }
     if let AcceptLate::Within(span) = definition.accept_late
-        && at.ms().saturating_add_unsigned(span.ms()) < now.ms()
+        && at.ms().saturating_add_unsigned(span.ms()) < came_in.ms()
     {
         return Some(Rejection::TooLate);
     }
     let too_early = definition.opens_at.is_some_and(|opens| at < opens);
     let closed = definition.closes_at.is_some_and(|closes| at >= closes);
     if too_early || closed {
-        return Some(Rejection::Closed);
+        return Some(Rejection::BoardClosed);
     }
     (!definition.takes_score(score)).then_some(Rejection::ScoreBounds)
 }
 
 /// Refuses events of closed periods of a league: deciding a cohort requires that the clock has passed the end of the wait.
-fn reject_in_league(board: &Board, at: Timestamp, now: Timestamp) -> Option<Rejection> {
+fn reject_in_league(board: &Board, at: Timestamp, came_in: Timestamp) -> Option<Rejection> {
     let period = board.calendar.containing(board.league_unit()?, at);
     let wait = board.definition.finalize?;
     let end = board.end_of(&period)?;
-    (at < end && end.saturating_add(wait) <= now).then_some(Rejection::PeriodClosed(end))
+    (at < end && end.saturating_add(wait) <= came_in).then_some(Rejection::PeriodClosed(end))
 }
 
 impl Route {
@@ -734,7 +734,7 @@ mod tests {
             (9, early, Some("v"), Rejection::InFuture),
             (9, early, None, Rejection::Missing(Dimension::Voter)),
             (10, early, Some("v"), Rejection::ScoreBounds),
-            (9, "2026-11-22T00:00:00Z", Some("v"), Rejection::Closed),
+            (9, "2026-11-22T00:00:00Z", Some("v"), Rejection::BoardClosed),
         ] {
             assert_eq!(verdict(score, when, voter), Some(rejection), "{when}");
         }
@@ -795,11 +795,11 @@ mod tests {
         );
         assert_eq!(
             verdict("2026-11-19T23:59:59.999Z", "2026-11-20T00:00:00Z"),
-            Some(Rejection::Closed)
+            Some(Rejection::BoardClosed)
         );
         assert_eq!(
             verdict("2026-11-22T00:00:00Z", "2026-11-22T00:00:00Z"),
-            Some(Rejection::Closed)
+            Some(Rejection::BoardClosed)
         );
     }
 }

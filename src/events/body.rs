@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::core::write::events::Incoming;
+use crate::core::write::events::IncomingEvent;
 use crate::domain::board::FieldError;
 use crate::domain::data::EntryData;
 use crate::domain::document;
@@ -112,7 +112,7 @@ impl EventBody<'_> {
         path_board: Option<&BoardId>,
         key: Option<&str>,
         arrived_at: Timestamp,
-    ) -> Result<Incoming, Problem> {
+    ) -> Result<IncomingEvent, Problem> {
         let mut errors = Vec::new();
         let board = self.take_board(path_board, &mut errors);
         let id = self.take_id(key, &mut errors);
@@ -148,7 +148,7 @@ impl EventBody<'_> {
             .data
             .and_then(|data| take(&mut errors, "/data", EntryData::parse(data.get())));
         match (board, member, score) {
-            (Some(board), Some(member), Some(score)) if errors.is_empty() => Ok(Incoming {
+            (Some(board), Some(member), Some(score)) if errors.is_empty() => Ok(IncomingEvent {
                 board,
                 id,
                 member,
@@ -195,17 +195,17 @@ impl EventBody<'_> {
 /// # Errors
 ///
 /// What is wrong with it, as in the response for such an item.
-pub fn read_item(bytes: &[u8], arrived_at: Timestamp) -> Result<Incoming, Problem> {
+pub fn read_item(bytes: &[u8], arrived_at: Timestamp) -> Result<IncomingEvent, Problem> {
     read_event(bytes, |event| event.check(None, None, arrived_at))
 }
 
 /// Parses an event and checks it. Reports all errors together: those of its form, and those that the check finds in the rest.
 pub fn read_event(
     bytes: &[u8],
-    check: impl Fn(&EventBody<'_>) -> Result<Incoming, Problem>,
-) -> Result<Incoming, Problem> {
+    check: impl Fn(&EventBody<'_>) -> Result<IncomingEvent, Problem>,
+) -> Result<IncomingEvent, Problem> {
     let read = |text: &str| document::read::<EventBody<'_>>(text).map(|event| check(&event));
-    let more_of = |checked: Result<Incoming, Problem>, known: &[FieldError]| {
+    let more_of = |checked: Result<IncomingEvent, Problem>, known: &[FieldError]| {
         let is_new = |error: &FieldError| known.iter().all(|one| one.pointer != error.pointer);
         let found = checked
             .err()

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::body::{EventBody, read_event, read_item};
-use super::work::{self, BATCH_MAX, Incoming, Received, Report, SubmitOptions, Submitted};
+use super::work::{self, AcceptedEvent, BATCH_MAX, IncomingEvent, Receipt, Report, SubmitOptions};
 use crate::access::Caller;
 use crate::core::Error;
 use crate::domain::access::Scope;
@@ -175,31 +175,20 @@ pub struct BatchResult {
     pub results: Vec<EventResult>,
 }
 
-/// The problem for several events in a request for one.
-fn one_event_only() -> Problem {
-    let detail = "Send one event, as an object. For many, send POST /v1/events with `{\"events\": [...]}`, each event with its `board`";
-    Problem::invalid_field("", detail)
-}
-
-/// The problem for events that are not in an object.
-fn events_in_an_object() -> Problem {
-    let detail = "Send `{\"events\": [...]}`, each event with its `board`";
-    Problem::invalid_field("", detail)
-}
+/// What is wrong with an array as the body of a request for one event.
+const ONE_EVENT_ONLY: &str = "Send one event, as an object. For many, send POST /v1/events with `{\"events\": [...]}`, each event with its `board`";
+/// What is wrong with an array as the body of a batch.
+const EVENTS_IN_AN_OBJECT: &str = "Send `{\"events\": [...]}`, each event with its `board`";
+/// What is wrong with the id of one event in a request for many.
+const ID_OF_ONE_EVENT: &str = "the header Idempotency-Key is for a single event. Leave it out, and give each event of the batch its own `id`";
 
 /// Another problem for a body that is an array.
-fn or_if_array(problem: Problem, body: &JsonBytes, other: fn() -> Problem) -> Problem {
+fn or_if_array(problem: Problem, body: &JsonBytes, detail: &str) -> Problem {
     if problem.kind == VALIDATION_FAILED && body.is_array() {
-        other()
+        Problem::invalid_field("", detail)
     } else {
         problem
     }
-}
-
-/// The problem for the id of one event in a request for many.
-fn id_of_one_event() -> Problem {
-    let detail = "the header Idempotency-Key is for a single event. Leave it out, and give each event of the batch its own `id`";
-    Problem::invalid_field("", detail)
 }
 
 /// What a request's headers say about its events.
@@ -213,10 +202,8 @@ pub struct EventHeaders {
 impl EventHeaders {
     fn key(&self) -> Result<Option<&str>, Problem> {
         let key = self.key.as_ref().map(|value| value.to_str().map(str::trim));
-        key.transpose().map_err(|_| {
-            let detail = "the header Idempotency-Key is not ASCII";
-            Problem::invalid_field("", detail)
-        })
+        key.transpose()
+            .map_err(|_| Problem::invalid_field("", "the header Idempotency-Key is not ASCII"))
     }
 
     fn options<'a>(&self, caller: &'a Caller, detail: Detail, quotas: bool) -> SubmitOptions<'a> {
@@ -256,12 +243,12 @@ fn preference(is_applied: bool) -> HeaderMap {
 }
 
 impl TakenEvent {
-    fn new(incoming: &Incoming, submitted: &Submitted) -> Self {
-        let (board, outcome) = (&submitted.live.board, &submitted.outcome);
+    fn new(incoming: &IncomingEvent, accepted: &AcceptedEvent) -> Self {
+        let (board, outcome) = (&accepted.live.board, &accepted.outcome);
         let decimals = board.definition.decimals;
-        let cohort = submitted.cohort_name();
+        let cohort = accepted.cohort_name();
         let standings = outcome.changes.iter().map(|change| {
-            let StandingName { window, key } = submitted.standing_name(change.window);
+            let StandingName { window, key } = accepted.standing_name(change.window);
             StandingChange {
                 window,
                 key,
@@ -277,7 +264,7 @@ impl TakenEvent {
             member: incoming.member.clone(),
             at: outcome.at,
             standings: standings.collect(),
-            revision: submitted
+            revision: accepted
                 .edition(&incoming.member)
                 .map(|edition| edition.text()),
         }
@@ -285,17 +272,17 @@ impl TakenEvent {
 }
 
 impl EventResult {
-    fn new(incoming: &Incoming, received: &Received) -> Self {
+    fn new(incoming: &IncomingEvent, received: &Receipt) -> Self {
         match received {
-            Received::Taken(submitted) => {
-                let event = TakenEvent::new(incoming, submitted);
-                match submitted.outcome.status {
-                    _ if submitted.is_duplicate => Self::Duplicate(event),
+            Receipt::Accepted(accepted) => {
+                let event = TakenEvent::new(incoming, accepted);
+                match accepted.outcome.status {
+                    _ if accepted.is_duplicate => Self::Duplicate(event),
                     Status::Applied => Self::Applied(event),
                     Status::Unchanged => Self::Unchanged(event),
                 }
             }
-            Received::Queued(queued) => Self::Queued(QueuedEventBody {
+            Receipt::Queued(queued) => Self::Queued(QueuedEventBody {
                 id: queued.id.as_sent().to_owned(),
                 board: incoming.board.clone(),
                 member: queued.member.clone(),
@@ -360,17 +347,17 @@ pub async fn post_one(
     let read = || {
         let arrived_at = app.engine.clock.arrival();
         let event = read_event(&body.0, |event| event.check(Some(&board), key, arrived_at));
-        caller.send(event.map_err(|problem| or_if_array(problem, &body, one_event_only))?)
+        caller.send(event.map_err(|problem| or_if_array(problem, &body, ONE_EVENT_ONLY))?)
     };
     let events = Arc::from([read()?]);
     let options = headers.options(&caller, params.detail()?, true);
     let received = work::submit_one(&app.engine, &events, options).await?;
     let answer = Written::new(&EventResult::new(&events[0], &received))?;
     Ok(match &received {
-        Received::Taken(submitted) => {
-            (ratelimit::of_quotas(&submitted.quotas), answer).into_response()
+        Receipt::Accepted(accepted) => {
+            (ratelimit::of_quotas(&accepted.quotas), answer).into_response()
         }
-        Received::Queued(_) => {
+        Receipt::Queued(_) => {
             let applied = preference(options.prefers_async);
             (StatusCode::ACCEPTED, applied, answer).into_response()
         }
@@ -412,11 +399,11 @@ pub async fn post_many(
     body: JsonBytes,
 ) -> Result<(HeaderMap, Written), Problem> {
     if headers.key.is_some() {
-        return Err(id_of_one_event());
+        return Err(Problem::invalid_field("", ID_OF_ONE_EVENT));
     }
-    let parsed = body.parse();
-    let BatchBody { events } =
-        parsed.map_err(|problem| or_if_array(problem, &body, events_in_an_object))?;
+    let BatchBody { events } = body
+        .parse()
+        .map_err(|problem| or_if_array(problem, &body, EVENTS_IN_AN_OBJECT))?;
     require_count("a batch", "events", events.len(), BATCH_MAX)?;
     let mut sound = Vec::with_capacity(events.len());
     let checked: Vec<Result<(), Problem>> = events
@@ -428,7 +415,7 @@ pub async fn post_many(
             Ok(())
         })
         .collect();
-    let sound: Arc<[Incoming]> = sound.into();
+    let sound: Arc<[IncomingEvent]> = sound.into();
     let detail = params.detail()?;
     let data = sound
         .iter()
@@ -442,7 +429,7 @@ pub async fn post_many(
         .await?;
     let options = headers.options(&caller, detail, false);
     let results = work::submit(&app.engine, &sound, options).await;
-    let is_queued = |result: &Result<_, _>| matches!(result, Ok(Received::Queued(_)));
+    let is_queued = |result: &Result<_, _>| matches!(result, Ok(Receipt::Queued(_)));
     let applied = preference(options.prefers_async && results.iter().any(is_queued));
     // A fault shared by several events is logged once.
     let mut faults: HashMap<String, Problem> = HashMap::new();

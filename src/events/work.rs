@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 
-pub use crate::core::write::events::{BATCH_MAX, Incoming, RemainingQuota, Report, Submitted};
-use crate::core::write::submission::Budget;
+pub use crate::core::write::events::{
+    AcceptedEvent, BATCH_MAX, IncomingEvent, RemainingQuota, Report,
+};
+use crate::core::write::obstacles::Budget;
 use crate::core::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::event::Detail;
@@ -46,25 +48,25 @@ impl SubmitOptions<'_> {
 
 /// The outcome of an event that was not refused.
 #[derive(Debug)]
-pub enum Received {
+pub enum Receipt {
     /// It was taken, now or before.
-    Taken(Submitted),
+    Accepted(AcceptedEvent),
     /// It waits to be applied.
     Queued(Arc<QueuedEvent>),
 }
 
 /// The outcomes of events, by their indexes in the request.
-type Results = Vec<(usize, Result<Received, Error>)>;
+type Results = Vec<(usize, Result<Receipt, Error>)>;
 
 /// Removes what only callers that may read the board see: scores, ranks, quotas, and the revision, which counts events.
-fn withhold(result: &mut Result<Received, Error>) {
+fn withhold(result: &mut Result<Receipt, Error>) {
     match result {
-        Ok(Received::Taken(submitted)) => {
-            submitted.outcome.changes.clear();
-            submitted.quotas.clear();
-            submitted.changed = None;
+        Ok(Receipt::Accepted(accepted)) => {
+            accepted.outcome.changes.clear();
+            accepted.quotas.clear();
+            accepted.changed = None;
         }
-        Ok(Received::Queued(_)) => {}
+        Ok(Receipt::Queued(_)) => {}
         Err(error) => error.withhold_counts(),
     }
 }
@@ -72,9 +74,9 @@ fn withhold(result: &mut Result<Received, Error>) {
 /// Takes the event of a request for one.
 pub async fn submit_one(
     engine: &Engine,
-    request: &Arc<[Incoming]>,
+    request: &Arc<[IncomingEvent]>,
     options: SubmitOptions<'_>,
-) -> Result<Received, Error> {
+) -> Result<Receipt, Error> {
     submit_to(engine, &request[0].board, request, vec![0], options)
         .await
         .remove(0)
@@ -84,9 +86,9 @@ pub async fn submit_one(
 /// Takes the events of one request; returns results in the same order.
 pub async fn submit(
     engine: &Engine,
-    request: &Arc<[Incoming]>,
+    request: &Arc<[IncomingEvent]>,
     options: SubmitOptions<'_>,
-) -> Vec<Result<Received, Error>> {
+) -> Vec<Result<Receipt, Error>> {
     let mut by_board: BTreeMap<&BoardId, Vec<usize>> = BTreeMap::new();
     for (index, incoming) in request.iter().enumerate() {
         by_board.entry(&incoming.board).or_default().push(index);
@@ -105,7 +107,7 @@ pub async fn submit(
 async fn submit_to(
     engine: &Engine,
     board: &BoardId,
-    request: &Arc<[Incoming]>,
+    request: &Arc<[IncomingEvent]>,
     mut indexes: Vec<usize>,
     options: SubmitOptions<'_>,
 ) -> Results {
@@ -124,10 +126,13 @@ async fn submit_to(
     if live.board.queues(options.prefers_async) {
         let player = options.player;
         let queued = putting::queue_events(engine, live, request, indexes, player);
-        let batch = queued.boxed().await;
-        let ended = batch.ended.into_iter();
-        results.extend(ended.map(|(index, result)| (index, result.map(Received::Queued))));
-        indexes = batch.left;
+        indexes = Vec::new();
+        for (index, outcome) in queued.boxed().await {
+            match outcome.transpose() {
+                Some(result) => results.push((index, result.map(Receipt::Queued))),
+                None => indexes.push(index),
+            }
+        }
     }
     if !indexes.is_empty() {
         let budget = Budget::of_request(engine);
@@ -136,7 +141,7 @@ async fn submit_to(
             .boxed()
             .await
             .into_iter();
-        results.extend(submitted.map(|(index, result)| (index, result.map(Received::Taken))));
+        results.extend(submitted.map(|(index, result)| (index, result.map(Receipt::Accepted))));
     }
     if !options.reads {
         // An attempt under an older definition is refused, and reads this one.
@@ -155,9 +160,9 @@ fn counted(engine: &Engine, results: Results) -> Results {
     for (_, result) in &results {
         let counters = &engine.event_counts;
         let counter = match result {
-            Ok(Received::Queued(_)) => &counters.queued,
-            Ok(Received::Taken(submitted)) if submitted.is_duplicate => &counters.duplicate,
-            Ok(Received::Taken(_)) => &counters.taken,
+            Ok(Receipt::Queued(_)) => &counters.queued,
+            Ok(Receipt::Accepted(accepted)) if accepted.is_duplicate => &counters.duplicate,
+            Ok(Receipt::Accepted(_)) => &counters.taken,
             Err(_) => &counters.rejected,
         };
         counter.increment(1);

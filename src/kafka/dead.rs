@@ -11,7 +11,7 @@ use super::client::Kafka;
 use super::record::{self, with};
 use crate::core::Error;
 use crate::domain::intake::Partition;
-use crate::queue::burying::DeadEvent;
+use crate::queue::intake::DyingEvent;
 use crate::runtime::throttle;
 
 /// Headers with the reason and the origin, in addition to the record's own.
@@ -30,7 +30,7 @@ impl Kafka {
     /// # Errors
     ///
     /// The event may or may not be in the topic.
-    pub(super) async fn bury_event(&self, dead: DeadEvent<'_>) -> Result<(), Error> {
+    pub(super) async fn bury_event(&self, dead: DyingEvent<'_>) -> Result<(), Error> {
         let Some(topic) = &self.settings.dead_letter_topic else {
             return Ok(());
         };

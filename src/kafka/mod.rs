@@ -26,7 +26,7 @@
 //!   reads the rest with a client outside of the group; if there is no record, it moves its position to the end that it
 //!   asked for before. So a closing does not wait for records that never come.
 //! - **Dead records** are written to their topic before the position passes them, and dead letters of boards before
-//!   `end_queued.lua` creates them (`queue/burying.rs`), waiting at most a second, since a queue's lease lasts five. The
+//!   `end_queued.lua` creates them (`queue/applying.rs`), waiting at most a second, since a queue's lease lasts five. The
 //!   list of the board is authoritative.
 
 pub mod settings;

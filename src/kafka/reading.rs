@@ -19,8 +19,7 @@ use crate::domain::board::Board;
 use crate::domain::intake::{Backlog, Extent, Partition};
 use crate::domain::problems::Problem;
 use crate::domain::queued::QueuedEvent;
-use crate::queue::burying::DeadEvent;
-use crate::queue::intake::{EventLog, LogEvent, Sought};
+use crate::queue::intake::{DyingEvent, EventLog, LogEvent, Sought};
 
 /// The limits of one query: records, and time.
 const RECORDS_MAX: usize = 100_000;
@@ -164,7 +163,7 @@ impl EventLog for Kafka {
         })
     }
 
-    fn bury<'a>(&'a self, dead: DeadEvent<'a>) -> BoxFuture<'a, Result<(), Error>> {
+    fn bury<'a>(&'a self, dead: DyingEvent<'a>) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(self.bury_event(dead))
     }
 

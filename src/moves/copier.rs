@@ -61,11 +61,10 @@ impl Copier {
     /// Raises the barriers of the new shards to the greatest of the old ones. Those are not raised any more: the old shards
     /// take no calls. Also ensures that the lease is held.
     pub(super) async fn hand_over_barrier(&self, old: &[Shard]) -> Result<(), Error> {
-        let barriers = try_join_all(
-            old.iter()
-                .map(|old| barriers::store::read(&self.store, old)),
-        )
-        .await?;
+        let barriers = old
+            .iter()
+            .map(|old| barriers::store::read(&self.store, old));
+        let barriers = try_join_all(barriers).await?;
         let raised = barriers.iter().filter_map(|[raised, _]| *raised).max();
         // A closing that waits for the log continues with the new shards.
         let seen = barriers.iter().map(|[_, seen]| *seen).min().flatten();
@@ -259,11 +258,10 @@ impl Copier {
 
     /// Copies the dead letters, once there will be no more. Unreadable ones go by their shard (`index_of_shard`).
     pub(super) async fn hand_over_letters(&self, old: &[Shard]) -> Result<(), Error> {
-        let read = try_join_all(
-            old.iter()
-                .map(|old| dead_letters::store::all(&self.store, old)),
-        )
-        .await?;
+        let read = old
+            .iter()
+            .map(|old| dead_letters::store::all(&self.store, old));
+        let read = try_join_all(read).await?;
         let mut letters = Vec::new();
         for (old, of_old) in old.iter().zip(read) {
             letters.extend(of_old.into_iter().map(|letter| match letter.event() {

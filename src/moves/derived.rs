@@ -33,7 +33,7 @@ impl Copier {
                     .map(|entry| entry.moved(first, new))
                     .collect();
                 let entries = entries.ok_or_else(unexpected_key)?;
-                kept.extend(entries.iter().map(|entry| entry.zset().to_owned()));
+                kept.extend(entries.iter().map(|entry| entry.zset.clone()));
                 copy.state(derived.series, &entries)?;
             }
         }
@@ -73,7 +73,7 @@ impl Copier {
     ) -> Result<BTreeMap<i64, DerivedEntry>, Error> {
         let copied = store::copied(&self.store, old).await?;
         let entries = store::derived_entries(&self.store, old, series).await?;
-        let is_whole = |entry: &DerivedEntry| entry.done && copied.get(entry.zset()) == Some(&true);
+        let is_whole = |entry: &DerivedEntry| entry.done && copied.get(&entry.zset) == Some(&true);
         Ok(entries
             .into_iter()
             .filter(is_whole)
@@ -85,10 +85,10 @@ impl Copier {
     async fn derived_names(&self, new: &Shard) -> Result<Vec<String>, Error> {
         let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
         loop {
-            let (next, names) = store::names(&self.store, new, &cursor).await?;
+            let names;
+            (cursor, names) = store::names(&self.store, new, &cursor).await?;
             let is_derived = |name: &String| keys::kind_of(new, name) == Some(Kind::Derived);
             found.extend(names.into_iter().filter(is_derived));
-            cursor = next;
             if cursor == "0" {
                 return Ok(found);
             }

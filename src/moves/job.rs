@@ -1,4 +1,4 @@
-//! Spreading a board over another number of shards, while events and reads go on.
+//! Moving a board to another number of shards, while events and reads go on.
 //!
 //! ```text
 //! capture ─▶ copy every standing ─▶ copy what has changed ─▶ close ─▶ copy the rest ─▶ open, flip ─▶ unlink
@@ -89,11 +89,10 @@ impl Job for Moves {
     }
 
     async fn step(&self, engine: &Engine, moving: &mut Moving) -> Result<Progress, Error> {
-        let mover = match moving.mover.take() {
-            Some(mover) => Some(mover),
-            None => Mover::take(engine, &moving.board).await?,
-        };
-        let Some(mut mover) = mover else {
+        if moving.mover.is_none() {
+            moving.mover = Mover::take(engine, &moving.board).await?;
+        }
+        let Some(mut mover) = moving.mover.take() else {
             return Ok(Progress::Done);
         };
         let stepped = mover.step(engine).await;
@@ -108,10 +107,9 @@ impl Job for Moves {
         let given_back = mover.copier.lease.give_back(&position).await;
         match stepped {
             // If another instance has taken over, or the definition has changed, the next holder of the lease continues.
-            Ok(_) | Err(Error::Again(_)) => {}
+            Ok(_) | Err(Error::Again(_)) => given_back?,
             Err(error) => return Err(error),
         }
-        given_back?;
         Ok(Progress::Done)
     }
 }
@@ -230,8 +228,10 @@ impl Mover {
             .filter(|walk| !walk.is_ended())
             .map(|walk| walk.step(copier))
             .collect();
-        let walking = stream::iter(walking).buffer_unordered(SHARDS_AT_ONCE);
-        walking.try_collect::<()>().await?;
+        stream::iter(walking)
+            .buffer_unordered(SHARDS_AT_ONCE)
+            .try_collect::<()>()
+            .await?;
         if !self.walks.iter().all(Walk::is_ended) {
             return Ok(false);
         }
@@ -290,9 +290,8 @@ impl Mover {
             .await?;
         // The lease must still be held when the shards are opened.
         copier.hand_over_barrier(&old).await?;
-        let remembered = remember_ms(board);
         let now_ms = engine.clock.redis_now().ms();
-        let ids_until_ms = now_ms.saturating_add_unsigned(remembered);
+        let ids_until_ms = now_ms.saturating_add_unsigned(remember_ms(board));
         let stamp = boards::begin_change(store, &board.id).await?;
         let moved = Arc::new(board.placed(board.placement.moved(ids_until_ms), stamp));
         boards::open_shards(store, &moved).await?;

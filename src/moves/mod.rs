@@ -1,4 +1,4 @@
-//! Spreading a board over another number of shards, while events and reads go on. `job.rs` has a drawing.
+//! Moving a board to another number of shards, while events and reads go on. `job.rs` has a drawing.
 //!
 //! A definition says how many shards a board should have. Its *placement* (`domain/placement.rs`) says where the data is
 //! stored, and where it moves to. Each *sharding* of a board has tags of its own (`{board:4:0:2}` is shard 0 of 4 in the

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::core::board::store::boards;
 use crate::core::board::store::boards::RETIRED;
@@ -78,64 +79,38 @@ pub enum Changed {
 pub struct DerivedEntry {
     /// The start of its newest period, in milliseconds since the epoch.
     pub start: i64,
-    oldest: i64,
     /// Whether all of its members are listed.
     pub done: bool,
-    used_at: i64,
+    /// Its sorted set.
+    pub zset: String,
+    /// Everything else. Texts in it are keys.
     #[serde(flatten)]
-    own: StandingKeys,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    events: Option<StandingKeys>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    floor: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    ends: Option<i64>,
-}
-
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-struct StandingKeys {
-    zset: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    hash: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    dense: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    total: Option<String>,
-}
-
-impl StandingKeys {
-    fn moved(&self, from: &Shard, to: &Shard) -> Option<Self> {
-        let optional = |key: &Option<String>| match key {
-            Some(key) => keys::moved(key, from, to).map(Some),
-            None => Some(None),
-        };
-        Some(Self {
-            zset: keys::moved(&self.zset, from, to)?,
-            hash: optional(&self.hash)?,
-            dense: optional(&self.dense)?,
-            total: optional(&self.total)?,
-        })
-    }
+    rest: Map<String, Value>,
 }
 
 impl DerivedEntry {
-    /// Its sorted set.
-    pub fn zset(&self) -> &str {
-        &self.own.zset
-    }
-
     /// The entry for another shard.
     pub fn moved(&self, from: &Shard, to: &Shard) -> Option<Self> {
-        let events = match &self.events {
-            Some(events) => Some(events.moved(from, to)?),
-            None => None,
-        };
         Some(Self {
-            own: self.own.moved(from, to)?,
-            events,
-            ..self.clone()
+            zset: keys::moved(&self.zset, from, to)?,
+            rest: moved_keys(&self.rest, from, to)?,
+            ..*self
         })
     }
+}
+
+/// A map with the keys of another shard in place of those of the first.
+fn moved_keys(map: &Map<String, Value>, from: &Shard, to: &Shard) -> Option<Map<String, Value>> {
+    map.iter()
+        .map(|(name, value)| {
+            let moved = match value {
+                Value::String(key) => keys::moved(key, from, to)?.into(),
+                Value::Object(map) => moved_keys(map, from, to)?.into(),
+                number => number.clone(),
+            };
+            Some((name.clone(), moved))
+        })
+        .collect()
 }
 
 /// What to record about a shard that is being copied, before its changes are read.
@@ -243,13 +218,13 @@ pub async fn scan_members(
         ("ZSCAN", zset.to_owned())
     };
     let (cursor, Flat(found)) = scan(store, command, key, cursor).await?;
+    let read = if is_hashed {
+        packed_member
+    } else {
+        plain_member
+    };
     let members = found.into_iter().map(|(id, Raw(stored))| {
-        let member = if is_hashed {
-            packed_member(id, &stored)
-        } else {
-            plain_member(id, &stored)
-        };
-        member.ok_or_else(|| {
+        read(id, &stored).ok_or_else(|| {
             StoreError::Unexpected(format!("a stored member can't be read: {stored:?}"))
         })
     });

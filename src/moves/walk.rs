@@ -41,7 +41,7 @@ impl Walk {
         for derived in old.derived() {
             let entries = store::derived_entries(store, &old, derived.series).await?;
             let done = entries.iter().filter(|entry| entry.done);
-            complete.extend(done.map(|entry| entry.zset().to_owned()));
+            complete.extend(done.map(|entry| entry.zset.clone()));
         }
         // Lines come before entries, the hides first.
         let lines = [Kind::PastInitial, Kind::Erasing, Kind::Erased, Kind::Hides];

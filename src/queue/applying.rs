@@ -19,17 +19,16 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 
-use super::burying::{self, DeadEvent};
 use super::dead_letters::store::DeadReason;
 use super::fate::{self, Fate};
 use super::hold::{Hold, Pass, Stop, WAITING_PAUSE};
+use super::intake::DyingEvent;
 use super::store::queued::{self, End, Ended, QueueEntry};
 use super::store::queues::{self, QueueName};
 use crate::core::jobs::faults::Subject;
 use crate::core::jobs::{Job, JobKind, Progress};
-use crate::core::write::events::{Incoming, Queued, Report};
-use crate::core::write::store::held::Held;
-use crate::core::write::submission::Budget;
+use crate::core::write::events::{HeldEntry, IncomingEvent, Report};
+use crate::core::write::obstacles::Budget;
 use crate::core::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::ids::MemberId;
 use crate::domain::queued::QueuedEvent;
@@ -37,6 +36,7 @@ use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::redis::StoreError;
 use crate::redis::entry::EntryId;
+use crate::runtime::join::join_all;
 use crate::runtime::throttle;
 
 /// The most events that one read returns.
@@ -51,6 +51,8 @@ const IDLE_PAUSE: Duration = Duration::from_millis(100);
 const IDLE_TIME: Duration = Duration::from_secs(1);
 /// The pause after a server did not answer, or when another instance has the lease.
 const AWAY_PAUSE: Duration = Duration::from_millis(500);
+/// How long a queue waits for the log to confirm: less than its lease lasts. The log itself keeps trying for longer.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The job that applies queued events.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +81,7 @@ impl Job for ApplyQueues {
     }
 
     async fn due(&self, engine: &Engine) -> Result<Vec<QueueName>, Error> {
-        let listed = match queues::all(&engine.store).await {
+        let listed = match queues::listed(&engine.store).await {
             // Only the server of the index may be away.
             Err(_) if super::of(engine).queues.has_work() => Vec::new(),
             listed => listed?,
@@ -131,7 +133,7 @@ async fn unlist_left(engine: &Engine, name: &QueueName) -> Result<(), Error> {
     let live = engine.boards.get(&name.id);
     let is_current = live.is_none_or(|live| live.board.placement.current == name.shard.of);
     if !is_current && queues::size(&engine.store, name).await?.events == 0 {
-        queues::unlist(&engine.store, name).await?;
+        queues::unlist(&engine.store, name, queues::ANY_EPOCH).await?;
         forget_queue(engine, name);
     }
     Ok(())
@@ -142,7 +144,7 @@ impl<'a> Worker<'a> {
     async fn begin(engine: &'a Engine, name: &'a QueueName) -> Result<Option<Self>, Error> {
         let live = engine.find_board(&name.id).await?;
         let Some(live) = live.filter(|live| live.board.generation <= name.generation) else {
-            queues::unlist(&engine.store, name).await?;
+            queues::unlist(&engine.store, name, queues::ANY_EPOCH).await?;
             forget_queue(engine, name);
             return Ok(None);
         };
@@ -155,10 +157,10 @@ impl<'a> Worker<'a> {
             unlist_left(engine, name).await?;
             return Ok(None);
         };
-        let hold = match super::of(engine).queues.take(name) {
-            Some(hold) => Some(hold),
-            None => Hold::take(engine, &live.shards[index].shard).await?,
-        };
+        let mut hold = super::of(engine).queues.take(name);
+        if hold.is_none() {
+            hold = Hold::take(engine, &live.shards[index].shard).await?;
+        }
         Ok(hold.map(|hold| Self {
             engine,
             name,
@@ -267,15 +269,15 @@ impl<'a> Worker<'a> {
         entry: EntryId,
         read: &QueueEntry,
         now: Timestamp,
-    ) -> Result<Option<Incoming>, (End, Option<MemberId>)> {
+    ) -> Result<Option<IncomingEvent>, (End, Option<MemberId>)> {
         let dead = |reason, detail, member| Err((End::Dead { reason, detail }, member));
         let event = match QueuedEvent::decode(&read.event_id, &read.event) {
             Ok(event) if self.live.board.shard_of(&event.member) == self.index => event,
-            other => {
-                let another = |_| "the member is in another shard".into();
-                let detail = other.map_or_else(|detail| detail, another);
+            Ok(_) => {
+                let detail = "the member is in another shard".into();
                 return dead(DeadReason::Unreadable, detail, None);
             }
+            Err(detail) => return dead(DeadReason::Unreadable, detail, None),
         };
         if self.hold.lost.contains(&entry) {
             let detail = "its id is missing from the queue's index".into();
@@ -287,15 +289,16 @@ impl<'a> Worker<'a> {
         if let Some(detail) = event.too_long_wait(now) {
             return dead(DeadReason::TooOld, detail, None);
         }
-        let held = Held {
+        let held = HeldEntry {
             entry,
+            at: event.at,
             bytes: read.bytes(),
             lease: self.hold.lease.number,
             late: read.late,
             queued_at: event.queued_at,
             is_logged: read.is_logged,
         };
-        Ok(Some(Incoming {
+        Ok(Some(IncomingEvent {
             board: self.name.id.clone(),
             id: Some(event.id),
             member: event.member,
@@ -304,13 +307,13 @@ impl<'a> Worker<'a> {
             arrived_at: event.queued_at,
             origin: event.origin,
             data: event.data,
-            queued: Some(Queued { held, at: event.at }),
+            queued: Some(held),
         }))
     }
 
     /// Applies events, and collects those to be ended. Returns whether another worker had some of them.
-    async fn apply(&mut self, open: Vec<Incoming>, ends: &mut Ends) -> Result<bool, Error> {
-        let request: Arc<[Incoming]> = open.into();
+    async fn apply(&mut self, open: Vec<IncomingEvent>, ends: &mut Ends) -> Result<bool, Error> {
+        let request: Arc<[IncomingEvent]> = open.into();
         let (mut is_lost, mut broken) = (false, Vec::new());
         for (index, fate) in self.submit(&request, (0..request.len()).collect()).await? {
             match fate {
@@ -330,7 +333,7 @@ impl<'a> Worker<'a> {
     /// Submits some events, and returns the fate of each.
     async fn submit(
         &self,
-        request: &Arc<[Incoming]>,
+        request: &Arc<[IncomingEvent]>,
         indexes: Vec<usize>,
     ) -> Result<Vec<(usize, Fate)>, Error> {
         let (id, budget) = (&self.name.id, Budget::of_queue(self.hold.is_careful));
@@ -339,21 +342,16 @@ impl<'a> Worker<'a> {
             .submit(id, request, indexes, Report::default(), budget)
             .boxed()
             .await;
-        let now = self.engine.clock.now();
+        let (board, now) = (&self.live.board, self.engine.clock.now());
         submitted
             .into_iter()
-            .map(|(index, result)| {
-                Ok((
-                    index,
-                    Fate::of(&request[index], result, &self.live.board, now)?,
-                ))
-            })
+            .map(|(index, result)| Ok((index, Fate::of(&request[index], result, board, now)?)))
             .collect()
     }
 
     /// Records the fate of an event. Returns whether another worker had it.
-    fn sort(&mut self, incoming: &Incoming, fate: Fate, ends: &mut Ends) -> bool {
-        let entry = incoming.queued.map(|queued| queued.held.entry);
+    fn sort(&mut self, incoming: &IncomingEvent, fate: Fate, ends: &mut Ends) -> bool {
+        let entry = incoming.queued.map(|held| held.entry);
         let end = match fate {
             Fate::Lost => {
                 self.hold.lost.extend(entry);
@@ -368,35 +366,50 @@ impl<'a> Worker<'a> {
                 return false;
             }
             Fate::Ends(end) => end,
-            Fate::BrokeOff(detail) => {
-                let reason = DeadReason::Failed;
-                End::Dead { reason, detail }
-            }
+            Fate::BrokeOff(detail) => End::Dead {
+                reason: DeadReason::Failed,
+                detail,
+            },
         };
         let member = Some(incoming.member.clone());
         ends.extend(entry.map(|entry| (entry, end, member)));
         false
     }
 
-    /// Copies events that are about to become dead letters to the log.
+    /// Sends events to the log before they become dead letters. The board's list is authoritative: the log may have an event
+    /// twice if a worker dies in between, and lacks it only if it does not confirm in time, since no queue waits for that.
     async fn bury(&self, entries: &[(EntryId, QueueEntry)], ends: &Ends) {
-        let dead = ends.iter().filter_map(|(entry, end, _)| {
+        let Some(log) = &super::of(self.engine).log else {
+            return;
+        };
+        let buried = ends.iter().filter_map(|(entry, end, _)| {
             let End::Dead { reason, detail } = end else {
                 return None;
             };
             let place = entries.binary_search_by_key(entry, |(entry, _)| *entry);
             let (_, read) = entries.get(place.ok()?)?;
-            Some(DeadEvent {
-                board: &self.live.board,
-                queue: self.name,
-                entry: *entry,
-                event: QueuedEvent::decode(&read.event_id, &read.event).ok(),
-                reason: *reason,
-                detail,
+            let is_new = !self.hold.buried.contains(entry);
+            is_new.then(|| {
+                log.bury(DyingEvent {
+                    board: &self.live.board,
+                    queue: self.name,
+                    entry: *entry,
+                    event: QueuedEvent::decode(&read.event_id, &read.event).ok(),
+                    reason: *reason,
+                    detail,
+                })
             })
         });
-        let dead = dead.filter(|dead| !self.hold.buried.contains(&dead.entry));
-        burying::bury(self.engine, self.name, dead.collect()).await;
+        let failed = match tokio::time::timeout(CONFIRMED_WITHIN, join_all(buried)).await {
+            Ok(buried) => buried.into_iter().find_map(Result::err),
+            Err(_) => Some(Error::Log("it did not confirm in time".to_owned())),
+        };
+        if let Some(error) = failed {
+            let queue = self.name;
+            throttle::say(&format!("dead letters in the log: {error}"), |more| {
+                tracing::error!(%queue, %error, more, "the topic for dead letters may lack some; the board's list has them");
+            });
+        }
     }
 
     /// Ends events. Returns whether another worker had some of them.
@@ -405,8 +418,7 @@ impl<'a> Worker<'a> {
         for part in ends.chunks(CALL_ENDS_MAX) {
             let (store, lease) = (&self.engine.store, self.hold.lease.number);
             let all = part.iter().map(|(entry, end, _)| (*entry, end)).collect();
-            let ended = queued::end(store, self.shard(), lease, all).await;
-            let ended = match ended {
+            let ended = match queued::end(store, self.shard(), lease, all).await {
                 Err(StoreError::Stale) => return Ok(true),
                 ended => ended?,
             };
@@ -451,10 +463,9 @@ impl<'a> Worker<'a> {
         let End::Dead { detail, .. } = end else {
             return;
         };
-        let error = format!(
+        let error = StoreError::Unexpected(format!(
             "there are too many dead letters, so queued events that can't be applied wait: {detail}"
-        );
-        let error = Error::from(StoreError::Unexpected(error));
-        note_full_letters(self.engine, self.name, Some(&error));
+        ));
+        note_full_letters(self.engine, self.name, Some(&error.into()));
     }
 }

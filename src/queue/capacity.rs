@@ -74,11 +74,8 @@ impl Rooms {
     }
 
     pub(crate) fn of(&self, store: &Store, shard: &Shard) -> Room {
-        let fill = self
-            .servers
-            .lock()
-            .get(&queues::server_of(store, shard))
-            .copied();
+        let server = queues::server_of(store, shard.tag());
+        let fill = self.servers.lock().get(&server).copied();
         let fill = fill.unwrap_or_default();
         let of_memory = fill.sampled.memory_max.map(|memory| memory / MEMORY_SHARE);
         let bytes_max = of_memory.unwrap_or(self.bounds.server_bytes);
@@ -90,11 +87,8 @@ impl Rooms {
 
     /// Records that `bytes` were put into the queue of a shard.
     pub(crate) fn note(&self, store: &Store, shard: &Shard, bytes: u64) {
-        let mut servers = self.servers.lock();
-        servers
-            .entry(queues::server_of(store, shard))
-            .or_default()
-            .put += bytes;
+        let server = queues::server_of(store, shard.tag());
+        self.servers.lock().entry(server).or_default().put += bytes;
     }
 
     /// How much waited in all queues when they were last measured.
@@ -136,8 +130,8 @@ pub(crate) async fn sample(engine: &Engine) {
     for (name, read) in &sample.queues {
         let subject = Subject::part(&name.id, name.shard.tag(&name.id));
         let error = read.clone().err().map(Error::from);
-        let (faults, job) = (&engine.faults, JobKind::QueueSizes);
-        faults.record(job, &subject, now, error.as_ref());
+        let faults = &engine.faults;
+        faults.record(JobKind::QueueSizes, &subject, now, error.as_ref());
     }
     let unknown = sample.servers.iter().filter(|(_, queues)| queues.is_none());
     // An outage has its own line.
@@ -163,11 +157,8 @@ pub(crate) async fn sample(engine: &Engine) {
 
 /// The queues in the index; while its server is away, the last known ones.
 async fn listed(engine: &Engine) -> Vec<QueueName> {
-    match queues::all(&engine.store).await {
-        Ok(listed) => {
-            let names = listed.into_iter().map(|queue| queue.name);
-            *super::of(engine).rooms.listed.lock() = names.collect();
-        }
+    match queues::listed(&engine.store).await {
+        Ok(listed) => *super::of(engine).rooms.listed.lock() = listed,
         Err(_) if engine.store.outage().is_some() => {}
         Err(error) => throttle::say("index of queues", |more| {
             tracing::warn!(%error, more, "the index of queues can't be read; trying again");

@@ -66,7 +66,6 @@
 //!   generation no longer exists.
 
 pub mod applying;
-pub mod burying;
 pub mod capacity;
 pub mod dead_letters;
 pub mod event_status;
@@ -75,8 +74,6 @@ mod hold;
 pub mod intake;
 pub mod listing;
 pub mod putting;
-pub mod refusal;
-pub mod replaying;
 pub mod store;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -89,7 +86,7 @@ use tokio::sync::Notify;
 use self::capacity::Rooms;
 use self::hold::Hold;
 use self::intake::EventLog;
-use self::store::queues::{IndexedQueue, QueueName};
+use self::store::queues::QueueName;
 use crate::core::Engine;
 use crate::domain::ids::BoardId;
 
@@ -106,7 +103,7 @@ pub(crate) async fn give_time() {
 
 /// The state that an instance keeps about queues.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct QueueState {
     /// What it knows of the queues.
     pub queues: Arc<Queues>,
     /// How much room they have.
@@ -116,7 +113,7 @@ pub struct State {
 }
 
 /// The engine's state about queues.
-pub fn of(engine: &Engine) -> &State {
+pub fn of(engine: &Engine) -> &QueueState {
     engine.states.get()
 }
 
@@ -124,21 +121,21 @@ pub fn of(engine: &Engine) -> &State {
 #[derive(Debug, Default)]
 pub struct Queues {
     woken: Notify,
-    known: Mutex<HashMap<QueueName, Known>>,
+    known: Mutex<HashMap<QueueName, LocalQueue>>,
     /// Boards that are new in memory: the index may lack their queues.
     unlooked: Mutex<VecDeque<BoardId>>,
 }
 
 /// What this instance knows of a queue.
 #[derive(Debug, Default)]
-struct Known {
+struct LocalQueue {
     /// The work on it, while this instance has the lease and no step is running.
     hold: Option<Hold>,
     /// When to look at it again.
     not_before: Option<Instant>,
 }
 
-impl Known {
+impl LocalQueue {
     fn is_idle(&self) -> bool {
         self.hold.as_ref().is_some_and(Hold::is_idle)
     }
@@ -169,9 +166,9 @@ impl Queues {
     }
 
     /// The queues to look at now, of the listed ones and those that this instance works on. The others are forgotten.
-    fn due(&self, listed: Vec<IndexedQueue>) -> Vec<QueueName> {
+    fn due(&self, listed: Vec<QueueName>) -> Vec<QueueName> {
         let (mut known, now) = (self.known.lock(), Instant::now());
-        let mut names: HashSet<QueueName> = listed.into_iter().map(|queue| queue.name).collect();
+        let mut names = HashSet::<QueueName>::from_iter(listed);
         known.retain(|name, known| known.hold.is_some() || names.contains(name));
         names.extend(known.keys().cloned());
         names.retain(|name| {

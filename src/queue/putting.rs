@@ -11,8 +11,8 @@ use super::capacity::Rooms;
 use super::intake::EventLog;
 use super::store::queues::{self, Put, QueueName};
 use crate::core::board::store::boards;
-use crate::core::write::applier::{Reply, one_each, share_out};
-use crate::core::write::events::Incoming;
+use crate::core::write::applier::{one_each, share_out};
+use crate::core::write::events::IncomingEvent;
 use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
 use crate::domain::board::{Board, Ingest};
 use crate::domain::ids::{EventId, MemberId};
@@ -20,6 +20,7 @@ use crate::domain::plan::Instants;
 use crate::domain::problems::Problem;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
+use crate::redis::decode::Raw;
 use crate::redis::{Store, StoreError, random};
 use crate::runtime::batcher::{Batcher, Work, admit};
 use crate::runtime::join::join_all;
@@ -33,23 +34,23 @@ const ID_BYTES: usize = 12;
 
 /// Puts events into the queue of one shard.
 #[derive(Debug)]
-pub struct Putter {
-    pub store: Arc<Store>,
-    pub shard: Shard,
+pub(crate) struct Putter {
+    store: Arc<Store>,
+    shard: Shard,
     /// How much room there is.
-    pub rooms: Arc<Rooms>,
+    rooms: Arc<Rooms>,
     /// What this instance knows of queues.
-    pub queues: Arc<Queues>,
+    queues: Arc<Queues>,
     /// Whether more events wait here than fit into the next call. The shard's applying then makes way.
-    pub is_flooded: Arc<AtomicBool>,
+    is_flooded: Arc<AtomicBool>,
 }
 
 impl Work for Putter {
-    type Job = Vec<Arc<QueuedEvent>>;
-    type Answer = Reply<Vec<Put>>;
+    type Item = Vec<Arc<QueuedEvent>>;
+    type Answer = Result<Vec<Put>, StoreError>;
     type Load = usize;
 
-    fn admit(&self, load: &mut usize, events: &Self::Job) -> bool {
+    fn admit(&self, load: &mut usize, events: &Self::Item) -> bool {
         admit(load, events.len(), CALL_EVENTS_MAX)
     }
 
@@ -63,19 +64,19 @@ impl Work for Putter {
 
     fn call(
         &self,
-        jobs: Vec<Self::Job>,
+        items: Vec<Self::Item>,
         _: usize,
     ) -> impl Future<Output = Vec<Self::Answer>> + Send {
-        let lengths: Vec<usize> = jobs.iter().map(Vec::len).collect();
-        let events = jobs.into_iter().flatten().collect();
+        let lengths: Vec<usize> = items.iter().map(Vec::len).collect();
+        let events = items.into_iter().flatten().collect();
         let room = self.rooms.of(&self.store, &self.shard);
         let put = queues::put(&self.store, &self.shard, events, room);
         put.map(move |put| {
-            if let Ok(answers) = &put {
-                let bytes: usize = answers.iter().map(Put::bytes).sum();
-                let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-                self.rooms.note(&self.store, &self.shard, bytes);
-            }
+            let bytes = put.iter().flatten().map(|put| match put {
+                Put::Queued(bytes) => *bytes,
+                Put::Known(_) | Put::BeforeBarrier | Put::NoRoom => 0,
+            });
+            self.rooms.note(&self.store, &self.shard, bytes.sum());
             self.queues.wake([QueueName::of(&self.shard)]);
             share_out(put, &lengths)
         })
@@ -100,15 +101,6 @@ fn putter<'a>(engine: &Engine, live: &'a LiveShard) -> &'a Arc<Batcher<Putter>> 
     putter.expect("invariant: nobody else makes it")
 }
 
-/// The outcome of events to be queued, by their indexes in the request.
-#[derive(Debug, Default)]
-pub(crate) struct QueuedBatch {
-    /// Those that are queued or not taken.
-    pub(crate) ended: Vec<(usize, Result<Arc<QueuedEvent>, Error>)>,
-    /// Those that need the synchronous path: only their shard can decide.
-    pub(crate) left: Vec<usize>,
-}
-
 impl Board {
     /// Whether events of the board are queued, given whether the request asks for it.
     pub(crate) fn queues(&self, is_asked_for: bool) -> bool {
@@ -116,28 +108,40 @@ impl Board {
     }
 
     /// Whether events of the board can be queued.
-    pub(super) fn has_queues(&self) -> bool {
+    pub(crate) fn has_queues(&self) -> bool {
         // The slot of a league's event is only known once its member has a seat. While a board moves, its queues have to
         // run empty (`moves/job.rs`).
         !self.is_league() && self.placement.next.is_none()
     }
 }
 
+/// The outcome of an event to be queued; `None`: only its shard can decide, on the synchronous path.
+pub(crate) type QueueOutcome = Result<Option<Arc<QueuedEvent>>, Error>;
+
 /// Queues those events of a request, all of this board, that have these indexes. Ids that a player sends are kept apart
-/// from those of others.
+/// from those of others. Returns each outcome, with its index.
 pub(crate) async fn queue_events(
     engine: &Engine,
     mut live: Arc<LiveBoard>,
-    request: &[Incoming],
+    request: &[IncomingEvent],
     mut open: Vec<usize>,
     player: Option<&MemberId>,
-) -> QueuedBatch {
-    let mut batch = QueuedBatch::default();
+) -> Vec<(usize, QueueOutcome)> {
+    let mut ended = Vec::with_capacity(open.len());
     let queued = async {
         for _ in 0..ATTEMPTS_MAX {
-            try_to_queue(engine, &live, request, &mut open, player, &mut batch).await?;
-            if open.is_empty() {
-                return Ok(());
+            let tried = try_to_queue(engine, &live, request, &open, player, &mut ended).await;
+            if engine.unless_again(&live.board.id, tried).await?.is_some() {
+                // The board of these has changed.
+                let is_open = |(_, outcome): &mut (usize, QueueOutcome)| {
+                    matches!(outcome, Err(Error::Again(_)))
+                };
+                open.clear();
+                open.extend(ended.extract_if(.., is_open).map(|(index, _)| index));
+                if open.is_empty() {
+                    return Ok(());
+                }
+                engine.reload(&live.board.id).await?;
             }
             live = engine.live_board(&live.board.id).await?;
         }
@@ -145,39 +149,32 @@ pub(crate) async fn queue_events(
     };
     if let Err(error) = queued.await {
         let failed = open.into_iter().map(|index| (index, Err(error.clone())));
-        batch.ended.extend(failed);
+        ended.extend(failed);
     }
-    batch
+    ended
 }
 
-/// Puts the open events into the queues of their shards, or into the log. Those whose board has changed stay open.
+/// Puts events into the queues of their shards, or into the log, and adds their outcomes.
 async fn try_to_queue(
     engine: &Engine,
     live: &LiveBoard,
-    request: &[Incoming],
-    open: &mut Vec<usize>,
+    request: &[IncomingEvent],
+    indexes: &[usize],
     player: Option<&MemberId>,
-    batch: &mut QueuedBatch,
+    outcomes: &mut Vec<(usize, QueueOutcome)>,
 ) -> Result<(), Error> {
     if !live.board.has_queues() {
-        batch.left.append(open);
+        outcomes.extend(indexes.iter().map(|index| (*index, Ok(None))));
         return Ok(());
     }
     let log = super::of(engine).log.as_ref();
-    let noted = async {
-        engine.note_use(live).await?;
-        if log.is_some() {
-            // The log itself takes events of any board, even of a deleted one.
-            boards::require_current(&engine.store, &live.board).await?;
-        }
-        Ok(())
-    };
-    match noted.await {
-        Err(Error::Again(_)) => return engine.reload(&live.board.id).await,
-        noted => noted?,
+    engine.note_use(live).await?;
+    if log.is_some() {
+        // The log itself takes events of any board, even of a deleted one.
+        boards::require_current(&engine.store, &live.board).await?;
     }
-    let (mut takable, mut refused) = (Vec::with_capacity(open.len()), Vec::new());
-    for index in open.drain(..) {
+    let (mut takable, mut refused) = (Vec::with_capacity(indexes.len()), Vec::new());
+    for &index in indexes {
         match judge(live, &request[index], player) {
             Ok((Some(event), false)) => takable.push(Takable {
                 index,
@@ -185,41 +182,33 @@ async fn try_to_queue(
                 event: Arc::new(event),
             }),
             Ok((Some(event), true)) => refused.push((index, event)),
-            Ok((None, _)) => batch.left.push(index),
-            Err(error) => batch.ended.push((index, Err(error))),
+            Ok((None, _)) => outcomes.push((index, Ok(None))),
+            Err(error) => outcomes.push((index, Err(error))),
         }
     }
     if !refused.is_empty() {
         // In a box, as it is rare.
-        find_waiting(engine, live, refused, batch, open)
-            .boxed()
-            .await;
+        outcomes.extend(find_waiting(engine, live, refused).boxed().await);
     }
-    leave_known(engine, live, &mut takable, batch, open).await;
+    if !live.former.is_empty() {
+        leave_known(engine, live, &mut takable, outcomes).await;
+    }
     let replies = match log {
         Some(log) => append(log.as_ref(), live, &takable).await,
         None => put_all(engine, live, &mut takable).await,
     };
-    for (takable, reply) in takable.into_iter().zip(replies) {
-        batch.hear(takable, reply, open);
-    }
-    if !open.is_empty() {
-        engine.reload(&live.board.id).await?;
-    }
+    let put = takable.into_iter().zip(replies);
+    outcomes.extend(put.map(|(takable, reply)| (takable.index, outcome(takable.event, reply))));
     Ok(())
 }
 
-/// Handles events that the board knows from before a move, as it may forget them before the queue reaches them.
+/// Leaves out events that the board knows from before a move, as it may forget them before the queue reaches them.
 async fn leave_known(
     engine: &Engine,
     live: &LiveBoard,
     takable: &mut Vec<Takable>,
-    batch: &mut QueuedBatch,
-    open: &mut Vec<usize>,
+    outcomes: &mut Vec<(usize, QueueOutcome)>,
 ) {
-    if live.former.is_empty() {
-        return;
-    }
     let ids: Vec<_> = takable
         .iter()
         .map(|one| (&one.event.id, &one.event.member))
@@ -228,12 +217,11 @@ async fn leave_known(
         Ok(known) => {
             let mut known = known.into_iter();
             let left = takable.extract_if(.., |_| known.next() == Some(true));
-            batch.left.extend(left.map(|one| one.index));
+            outcomes.extend(left.map(|one| (one.index, Ok(None))));
         }
         Err(error) => {
-            for failed in takable.drain(..) {
-                batch.end(failed.index, Err(error.clone().into()), open);
-            }
+            let failed = takable.drain(..);
+            outcomes.extend(failed.map(|one| (one.index, Err(error.clone().into()))));
         }
     }
 }
@@ -243,23 +231,15 @@ async fn find_waiting(
     engine: &Engine,
     live: &LiveBoard,
     events: Vec<(usize, QueuedEvent)>,
-    batch: &mut QueuedBatch,
-    open: &mut Vec<usize>,
-) {
-    let found = events.iter().map(async |(_, event)| {
+) -> Vec<(usize, QueueOutcome)> {
+    let found = events.into_iter().map(async |(index, event)| {
         let shard = &live.shard_of(&event.member).shard;
         let is_it = |waiting: &QueuedEvent| waiting.fingerprint == event.fingerprint;
         let waiting = queues::find(&engine.store, shard, &event.id).await;
-        waiting.map(|waiting| waiting.into_iter().find(is_it))
+        let found = waiting.map(|waiting| waiting.into_iter().find(is_it).map(Arc::new));
+        (index, found.map_err(Error::from))
     });
-    let found = join_all(found).await;
-    for ((index, _), waiting) in events.into_iter().zip(found) {
-        match waiting {
-            Ok(Some(waiting)) => batch.ended.push((index, Ok(Arc::new(waiting)))),
-            Ok(None) => batch.left.push(index),
-            Err(error) => batch.end(index, Err(error.into()), open),
-        }
-    }
+    join_all(found).await
 }
 
 struct Takable {
@@ -312,7 +292,7 @@ async fn put_all(
 /// already wait if it has an id, and takes the synchronous path if it has none.
 fn judge(
     live: &LiveBoard,
-    incoming: &Incoming,
+    incoming: &IncomingEvent,
     player: Option<&MemberId>,
 ) -> Result<(Option<QueuedEvent>, bool), Error> {
     let event = incoming.event(&live.board)?;
@@ -335,34 +315,18 @@ fn random_id(player: Option<&MemberId>) -> Result<EventId, Error> {
     Ok(player.map_or_else(|| id.clone(), |player| EventId::of_player(player, &id)))
 }
 
-impl QueuedBatch {
-    /// Records the outcome of putting an event.
-    fn hear(&mut self, takable: Takable, reply: Result<Put, Error>, open: &mut Vec<usize>) {
-        let Takable { index, event, .. } = takable;
-        let result = match reply {
-            Ok(Put::BeforeBarrier) => return self.left.push(index),
-            Ok(Put::Queued(_)) => Ok(event),
-            Ok(Put::Known(known)) => Ok(known),
-            Ok(Put::Unreadable(why)) => {
+/// The outcome of putting an event.
+fn outcome(event: Arc<QueuedEvent>, reply: Result<Put, Error>) -> QueueOutcome {
+    Ok(Some(match reply? {
+        Put::BeforeBarrier => return Ok(None),
+        Put::Queued(_) => event,
+        Put::Known(Raw(known)) => {
+            let known = QueuedEvent::decode(event.id.as_str().as_bytes(), &known);
+            Arc::new(known.map_err(|why| {
                 let detail = format!("the event is already queued, but can't be read: {why}");
-                Err(StoreError::Unexpected(detail).into())
-            }
-            Ok(Put::NoRoom) => Err(Problem::queue_full().into()),
-            Err(error) => Err(error),
-        };
-        self.end(index, result, open);
-    }
-
-    /// Records the outcome of an event. If its board has changed, the event stays open.
-    fn end(
-        &mut self,
-        index: usize,
-        result: Result<Arc<QueuedEvent>, Error>,
-        open: &mut Vec<usize>,
-    ) {
-        match result {
-            Err(Error::Again(_)) => open.push(index),
-            result => self.ended.push((index, result)),
+                StoreError::Unexpected(detail)
+            })?)
         }
-    }
+        Put::NoRoom => return Err(Problem::queue_full().into()),
+    }))
 }

@@ -227,7 +227,7 @@ kinds! {
 
     /// A remembered event id and its outcome: string. It is looked up where it was written (`core/write/recall.rs`).
     EventId as EVENT_ID = "e": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep, X::Stays);
-    /// Why a queued event with this id was refused: string (`queue/refusal.rs`). It blocks no id.
+    /// Why a queued event with this id was refused: string (`queue/fate.rs`). It blocks no id.
     RefusedEvent = "x": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep, X::Stays);
     /// The outcome of an event without id, remembered under the token of its reservation: string.
     EventToken = "t": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep, X::Nothing);

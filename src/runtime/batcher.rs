@@ -1,24 +1,24 @@
-//! Group commit: jobs that come in while a call is in flight share the next call.
+//! Group commit: items that come in while a call is in flight share the next call.
 //!
-//! An idle batcher makes a call at once, for one job. The more there is to do, the more jobs share a call. After a call,
+//! An idle batcher makes a call at once, for one item. The more there is to do, the more items share a call. After a call,
 //! the tasks that it answered and those whose requests have arrived run first; then the next call is made. A second call
-//! begins next to the first when at least as many jobs wait as the first one has, or more than fit into a call, so that
-//! Redis has work while the answers of the first are taken apart. Fewer are not enough: equal jobs cost a call only once,
+//! begins next to the first when at least as many items wait as the first one has, or more than fit into a call, so that
+//! Redis has work while the answers of the first are taken apart. Fewer are not enough: equal items cost a call only once,
 //! and each call costs Redis something by itself. Work that makes way for other work has one call in flight at a time.
 //!
-//! Order: jobs are taken from the queue, and their call is made, under one lock without an `.await` in between. So calls
-//! are made in the order of their jobs, whichever tasks make them.
+//! Order: items are taken from the queue, and their call is made, under one lock without an `.await` in between. So calls
+//! are made in the order of their items, whichever tasks make them.
 //!
-//! Tasks: a task that submits a small job to an idle batcher carries out the call itself. All other calls are carried out
+//! Tasks: a task that submits a small item to an idle batcher carries out the call itself. All other calls are carried out
 //! by a task of the batcher, which ends when nothing is left to do. Either way a client that disconnects does not lose its
-//! neighbours' answers: a call whose submitter is dropped continues in a task of its own. A job involves the task of the
+//! neighbours' answers: a call whose submitter is dropped continues in a task of its own. An item involves the task of the
 //! client's connection (C), that of the batcher (B) and that of the Redis client (R). They are woken this often:
 //!
 //! | | wakes | new tasks |
 //! | --- | --- | --- |
 //! | a read or an event alone | C → R, Redis → R, R → C: 3 | 0 |
 //! | one alone if the batcher had a task for it, as it once had | C → B, B → R, Redis → R, R → B, B → C: 5 | 1 |
-//! | n jobs that share a call, while others are in flight | B → R, Redis → R, R → B, n × B → C: 3 + n | 0 |
+//! | n items that share a call, while others are in flight | B → R, Redis → R, R → B, n × B → C: 3 + n | 0 |
 //!
 //! A write that waits for its turn on its connection (`redis/writer.rs`) causes one more wake, once it is sent.
 
@@ -44,18 +44,18 @@ const SMALL_COST_US_MAX: usize = 100;
 /// The most calls of a batcher in flight at once.
 const CALLS_MAX: usize = 2;
 
-/// What a batcher does with its jobs.
+/// What a batcher does with its items.
 pub trait Work: Send + Sync + 'static {
-    /// One thing to do.
-    type Job: Send;
-    /// The result of a job.
+    /// One thing to do, or to ask.
+    type Item: Send;
+    /// The result of an item.
     type Answer: Send;
-    /// The sum of the jobs of a call.
+    /// The sum of the items of a call.
     type Load: Default + Send;
 
-    /// Whether a call with this load takes a job. If so, the job is added to the load; otherwise the load is unchanged. An
-    /// empty call takes any job.
-    fn admit(&self, load: &mut Self::Load, job: &Self::Job) -> bool;
+    /// Whether a call with this load takes an item. If so, the item is added to the load; otherwise the load is unchanged. An
+    /// empty call takes any item.
+    fn admit(&self, load: &mut Self::Load, item: &Self::Item) -> bool;
 
     /// About how long a call with this load keeps Redis busy, in microseconds.
     fn cost_us(load: &Self::Load) -> usize;
@@ -68,51 +68,51 @@ pub trait Work: Send + Sync + 'static {
     /// Called under the queue's lock whenever this changes: whether more waits than fits into the next call.
     fn note_behind(&self, _is_behind: bool) {}
 
-    /// Makes a call for jobs, whose sum is `load`; the answers are in their order. What must be done in the order of the
+    /// Makes a call for items, whose sum is `load`; the answers are in their order. What must be done in the order of the
     /// calls is done before this returns its future.
     fn call(
         &self,
-        jobs: Vec<Self::Job>,
+        items: Vec<Self::Item>,
         load: Self::Load,
     ) -> impl Future<Output = Vec<Self::Answer>> + Send;
 }
 
-/// Adds a job to a load that is a number, unless the sum exceeds `max`. An empty call takes any job.
-pub fn admit(load: &mut usize, job: usize, max: usize) -> bool {
-    let is_admitted = *load == 0 || *load + job <= max;
+/// Adds an item to a load that is a number, unless the sum exceeds `max`. An empty call takes any item.
+pub fn admit(load: &mut usize, item: usize, max: usize) -> bool {
+    let is_admitted = *load == 0 || *load + item <= max;
     if is_admitted {
-        *load += job;
+        *load += item;
     }
     is_admitted
 }
 
-/// Puts jobs together into calls.
+/// Puts items together into calls.
 pub struct Batcher<W: Work> {
     work: W,
     /// `None` while it is idle, as most are.
     queue: Mutex<Option<Box<Queue<W>>>>,
-    /// Held while jobs are taken and their call is made.
+    /// Held while items are taken and their call is made.
     calling: Mutex<()>,
 }
 
 struct Queue<W: Work> {
     next: Next<W>,
-    /// The jobs that don't fit into the next call.
+    /// The items that don't fit into the next call.
     behind: VecDeque<Waiting<W>>,
     /// Calls in flight.
     calls: usize,
-    /// How many jobs the last call had.
-    last_jobs: usize,
+    /// How many items the last call had.
+    last_items: usize,
 }
 
-/// The jobs of the next call, the senders of their answers, and the load. A job is added to the load when it comes in here.
+/// The items of the next call, the senders of their answers, and the load. An item is added to the load when it comes in here.
 struct Next<W: Work> {
-    jobs: Vec<W::Job>,
+    items: Vec<W::Item>,
     senders: Vec<Sender<W>>,
     load: W::Load,
 }
 
-type Waiting<W> = (<W as Work>::Job, Sender<W>);
+type Waiting<W> = (<W as Work>::Item, Sender<W>);
 
 type Sender<W> = oneshot::Sender<<W as Work>::Answer>;
 
@@ -131,12 +131,12 @@ impl<W: Work> Batcher<W> {
         })
     }
 
-    /// Has a job done, after those that were submitted before; `None` if the call failed by a fault of this program. A job
+    /// Has an item done, after those that were submitted before; `None` if the call failed by a fault of this program. An item
     /// whose submitter is dropped before its call is made is not done. The future must be polled until it is ready, or
     /// dropped: it may carry out a call.
-    pub async fn submit(self: &Arc<Self>, job: W::Job) -> Option<W::Answer> {
+    pub async fn submit(self: &Arc<Self>, item: W::Item) -> Option<W::Answer> {
         let (sender, answer) = oneshot::channel();
-        match self.put(job, sender) {
+        match self.put(item, sender) {
             Some(Carrier::Submitter) => {
                 let batcher = Arc::clone(self);
                 let carried_out =
@@ -149,11 +149,11 @@ impl<W: Work> Batcher<W> {
         answer.await.ok()
     }
 
-    /// Puts a job into the queue; returns what carries out a new call, if there is one to make.
-    fn put(&self, job: W::Job, sender: Sender<W>) -> Option<Carrier> {
+    /// Puts an item into the queue; returns what carries out a new call, if there is one to make.
+    fn put(&self, item: W::Item, sender: Sender<W>) -> Option<Carrier> {
         let mut queue = self.queue.lock();
         let queue = queue.get_or_insert_default();
-        queue.put(&self.work, (job, sender));
+        queue.put(&self.work, (item, sender));
         self.work.note_behind(queue.is_full());
         let is_idle = queue.calls == 0;
         if !is_idle && (!queue.fills_second() || queue.calls >= self.calls_max()) {
@@ -189,8 +189,8 @@ impl<W: Work> Batcher<W> {
     async fn carry_out_all(self: Arc<Self>) {
         while let Some(call) = self.next_call() {
             call.await;
-            // Let the tasks run that were just answered, or whose requests have arrived: they may have jobs for the next
-            // call, unless it is full already. Under load a call then has half as many jobs again, and each costs less.
+            // Let the tasks run that were just answered, or whose requests have arrived: they may have items for the next
+            // call, unless it is full already. Under load a call then has half as many items again, and each costs less.
             if !self.is_behind() {
                 tokio::task::yield_now().await;
             }
@@ -207,17 +207,17 @@ impl<W: Work> Batcher<W> {
         }
     }
 
-    /// Takes jobs, and makes their call. `None` if there are too few: then the caller no longer counts as one that carries
+    /// Takes items, and makes their call. `None` if there are too few: then the caller no longer counts as one that carries
     /// out calls, and must stop.
     fn next_call(&self) -> Option<impl Future<Output = ()> + Send> {
         let _order = self.calling.lock();
         let Next {
-            jobs,
+            items,
             senders,
             load,
         } = self.take_next()?;
         // Boxed, since it passes through several futures, each of which would hold it twice.
-        let call = catch_unwind(AssertUnwindSafe(|| Box::pin(self.work.call(jobs, load))));
+        let call = catch_unwind(AssertUnwindSafe(|| Box::pin(self.work.call(items, load))));
         Some(async move {
             // After a panic there are no answers: the senders are dropped, which their submitters notice.
             let Ok(call) = call else {
@@ -231,13 +231,13 @@ impl<W: Work> Batcher<W> {
         })
     }
 
-    /// The jobs of the next call, if there is one to make.
+    /// The items of the next call, if there is one to make.
     fn take_next(&self) -> Option<Next<W>> {
         let mut held = self.queue.lock();
         let queue = held.as_mut()?;
         let next = self.has_call(queue).then(|| queue.take(&self.work));
         self.work.note_behind(queue.is_full());
-        let next = next.filter(|next| !next.jobs.is_empty());
+        let next = next.filter(|next| !next.items.is_empty());
         if next.is_none() {
             Self::end(&mut held);
         }
@@ -247,7 +247,7 @@ impl<W: Work> Batcher<W> {
     /// Whether the caller ends, since there is no call to make.
     fn ends(&self) -> bool {
         let mut held = self.queue.lock();
-        let waits = |queue: &Queue<W>| !queue.next.jobs.is_empty() && self.has_call(queue);
+        let waits = |queue: &Queue<W>| !queue.next.items.is_empty() && self.has_call(queue);
         let ends = !held.as_deref().is_some_and(waits);
         if ends {
             Self::end(&mut held);
@@ -263,7 +263,7 @@ impl<W: Work> Batcher<W> {
         }));
     }
 
-    /// Whether the waiting jobs, if any, get a call from those that carry out calls.
+    /// Whether the waiting items, if any, get a call from those that carry out calls.
     fn has_call(&self, queue: &Queue<W>) -> bool {
         queue.calls == 1 || queue.fills_second() && queue.calls <= self.calls_max()
     }
@@ -277,10 +277,10 @@ impl<W: Work> Queue<W> {
 
     /// Whether enough waits for a second call next to the first.
     fn fills_second(&self) -> bool {
-        self.is_full() || self.next.jobs.len() >= self.last_jobs
+        self.is_full() || self.next.items.len() >= self.last_items
     }
 
-    /// Puts a job after all others.
+    /// Puts an item after all others.
     fn put(&mut self, work: &W, waiting: Waiting<W>) {
         if self.is_full() {
             self.behind.push_back(waiting);
@@ -289,11 +289,11 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Takes the jobs of the next call, without those whose submitters are gone. The jobs after them move up.
+    /// Takes the items of the next call, without those whose submitters are gone. The items after them move up.
     fn take(&mut self, work: &W) -> Next<W> {
         let mut next = mem::take(&mut self.next);
         if next.senders.iter().any(oneshot::Sender::is_closed) {
-            next.jobs
+            next.items
                 .into_iter()
                 .zip(next.senders)
                 .rev()
@@ -302,11 +302,11 @@ impl<W: Work> Queue<W> {
             next = mem::take(&mut self.next);
         }
         self.move_up(work);
-        self.last_jobs = next.jobs.len();
+        self.last_items = next.items.len();
         next
     }
 
-    /// Moves waiting jobs into the next call while they fit.
+    /// Moves waiting items into the next call while they fit.
     fn move_up(&mut self, work: &W) {
         while let Some(waiting) = self.behind.pop_front() {
             if waiting.1.is_closed() {
@@ -320,12 +320,12 @@ impl<W: Work> Queue<W> {
 }
 
 impl<W: Work> Next<W> {
-    /// Adds a job to the call; the error is a job that does not fit.
-    fn put(&mut self, work: &W, (job, sender): Waiting<W>) -> Result<(), Waiting<W>> {
-        if !work.admit(&mut self.load, &job) {
-            return Err((job, sender));
+    /// Adds an item to the call; the error is an item that does not fit.
+    fn put(&mut self, work: &W, (item, sender): Waiting<W>) -> Result<(), Waiting<W>> {
+        if !work.admit(&mut self.load, &item) {
+            return Err((item, sender));
         }
-        self.jobs.push(job);
+        self.items.push(item);
         self.senders.push(sender);
         Ok(())
     }
@@ -337,7 +337,7 @@ impl<W: Work> Default for Queue<W> {
             next: Next::default(),
             behind: VecDeque::new(),
             calls: 0,
-            last_jobs: 0,
+            last_items: 0,
         }
     }
 }
@@ -345,7 +345,7 @@ impl<W: Work> Default for Queue<W> {
 impl<W: Work> Default for Next<W> {
     fn default() -> Self {
         Self {
-            jobs: Vec::new(),
+            items: Vec::new(),
             senders: Vec::new(),
             load: W::Load::default(),
         }
@@ -400,7 +400,7 @@ mod tests {
     }
 
     impl Work for Doubling {
-        type Job = u32;
+        type Item = u32;
         type Answer = u32;
         type Load = usize;
 
@@ -420,14 +420,14 @@ mod tests {
             self.is_behind.store(is_behind, Ordering::Relaxed);
         }
 
-        fn call(&self, jobs: Vec<u32>, load: usize) -> impl Future<Output = Vec<u32>> + Send {
-            assert_eq!(load, jobs.len());
-            assert!(!jobs.contains(&31), "a fault before the call is made");
-            self.begun.lock().push(jobs.clone());
+        fn call(&self, items: Vec<u32>, load: usize) -> impl Future<Output = Vec<u32>> + Send {
+            assert_eq!(load, items.len());
+            assert!(!items.contains(&31), "a fault before the call is made");
+            self.begun.lock().push(items.clone());
             async move {
                 self.ends.acquire().await.unwrap().forget();
-                assert!(!jobs.contains(&13), "a fault");
-                jobs.into_iter().map(|number| 2 * number).collect()
+                assert!(!items.contains(&13), "a fault");
+                items.into_iter().map(|number| 2 * number).collect()
             }
         }
     }
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn jobs_that_arrive_during_calls_share_the_next_one() {
+    async fn items_that_arrive_during_calls_share_the_next_one() {
         let bench = Bench::new();
         let first = bench.submit(1).await;
         assert_eq!(bench.begun(), [[1]], "an idle batcher waits for nothing");
@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn abandoned_jobs_are_not_done() {
+    async fn abandoned_items_are_not_done() {
         let bench = Bench::with_one_call_at_a_time();
         bench.submit(1).await;
         bench.submit(2).await.abort();
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn later_jobs_take_the_places_of_abandoned_ones() {
+    async fn later_items_take_the_places_of_abandoned_ones() {
         let bench = Bench::with_one_call_at_a_time();
         bench.submit(1).await;
         bench.submit(2).await;
@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_single_small_job_spawns_no_task() {
+    async fn a_single_small_item_spawns_no_task() {
         let tasks = || Handle::current().metrics().num_alive_tasks();
         let bench = Bench::with_one_call_at_a_time();
         let first = bench.submit(1).await;
@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn calls_keep_the_order_of_jobs() {
+    async fn calls_keep_the_order_of_items() {
         let bench = Bench::new();
         bench.work.ends.add_permits(1_000);
         for first in (100..1_000).step_by(100) {

@@ -1,6 +1,6 @@
 //! How work is done, independent of boards, Redis and HTTP.
 //!
-//! - `batcher.rs`: jobs that come in during a call share the next one. That at least halves what a request costs Redis, and
+//! - `batcher.rs`: items that come in during a call share the next one. That at least halves what a request costs Redis, and
 //!   adds nothing to a request that comes alone.
 //! - `join.rs`: several futures at once, of one type for all callers.
 //! - `supervise.rs`: background tasks restart when they panic. One that runs until the process ends returns `Infallible`.

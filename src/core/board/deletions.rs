@@ -15,7 +15,7 @@ use crate::core::{Engine, Error, Outdated};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Sharding;
-use crate::redis::decode::Code;
+use crate::redis::decode::Coded;
 use crate::redis::dispatch::Store;
 use crate::redis::stored::read_json;
 use crate::redis::{StoreError, keys, script};
@@ -49,7 +49,7 @@ pub async fn delete(store: &Store, board: &Board, stamp: u64) -> Result<bool, St
         .arg(stamp)
         .json(&deletion)
         .arg(REMEMBERED.as_millis());
-    deleted.write::<Code>().await?.is("OK", "CHANGED")
+    deleted.write::<Coded>().await?.is("OK", "CHANGED")
 }
 
 /// The deletion of a board of this name that was begun and is not finished, if any.

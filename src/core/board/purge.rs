@@ -9,7 +9,7 @@ use crate::core::{Engine, Error};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Sharding;
 use crate::domain::texts::{fields_as_text, words};
-use crate::redis::decode::{Code, Done};
+use crate::redis::decode::{Coded, Done};
 use crate::redis::dispatch::Store;
 use crate::redis::{StoreError, keys, script};
 use crate::runtime::join::try_join_all;
@@ -144,7 +144,7 @@ async fn unlink(
         .arg(generation)
         .arg(CALL_KEYS_MAX)
         .arg(is_deleted)
-        .write::<Code>()
+        .write::<Coded>()
         .await?
         .is("MORE", "DONE")
 }

@@ -10,7 +10,7 @@ use crate::core::jobs::{Job, JobKind, Progress};
 use crate::core::{Engine, Error};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::redis::decode::Code;
+use crate::redis::decode::Coded;
 use crate::redis::dispatch::Store;
 use crate::redis::kinds::{Expiry, Form, Kind};
 use crate::redis::{StoreError, script};
@@ -98,5 +98,5 @@ async fn forget_names(
         .field("count", CALL_NAMES_MAX)
         .field("kinds", kinds.collect::<BTreeMap<_, _>>())
         .field("parts", parts.collect::<BTreeMap<_, _>>());
-    forgotten.derive::<Code>().await?.is("MORE", "DONE")
+    forgotten.derive::<Coded>().await?.is("MORE", "DONE")
 }

@@ -15,10 +15,10 @@ use crate::core::{Engine, Error};
 use crate::domain::ids::BoardId;
 use crate::domain::texts::fields_as_text;
 use crate::redis::connection::Call;
+use crate::redis::decode::decode;
 use crate::redis::dispatch::Store;
 use crate::redis::leases::Leased;
 use crate::redis::node::Node;
-use crate::redis::reply::Reply;
 use crate::redis::{StoreError, Value, keys, script};
 
 /// How many keys one call looks at: about half a millisecond of Redis.
@@ -99,9 +99,9 @@ impl Walk {
         ];
         args.extend(self.deleted.iter().map(|board| board.to_string().into()));
         let call = Arc::new(Call::new(&script::SWEEP, Vec::new(), args));
-        let mut reply = Reply::new(server.write(keys::DELETED, call, 0).await?)?;
-        self.cursor = reply.text()?;
-        self.unlinked += reply.count()?;
+        let unlinked: u64;
+        (self.cursor, unlinked) = decode(server.write(keys::DELETED, call, 0).await?)?;
+        self.unlinked += unlinked;
         if self.cursor == "0" {
             self.servers.pop();
         }

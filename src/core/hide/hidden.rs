@@ -34,7 +34,7 @@ pub struct Listing {
 }
 
 impl Work for Listing {
-    type Job = Standing;
+    type Item = Standing;
     type Answer = Result<Followed, StoreError>;
     type Load = usize;
 
@@ -46,7 +46,7 @@ impl Work for Listing {
         load * LIST_COST_US
     }
 
-    /// Jobs for the same standing share the work, so one call at a time is cheapest.
+    /// Items for the same standing share the work, so one call at a time is cheapest.
     fn makes_way(&self) -> bool {
         true
     }

@@ -44,7 +44,7 @@ pub struct Reading {
 
 type Read = Dated<ShardAnswer>;
 
-/// The distinct queries of a call, which of them each job asks, and what they cost.
+/// The distinct queries of a call, which of them each item asks, and what they cost.
 #[derive(Debug, Default)]
 pub struct Asked {
     queries: IndexSet<Arc<ShardQuery>>,
@@ -53,7 +53,7 @@ pub struct Asked {
 }
 
 impl Work for Reading {
-    type Job = Arc<ShardQuery>;
+    type Item = Arc<ShardQuery>;
     type Answer = Result<Read, StoreError>;
     type Load = Asked;
 
@@ -86,11 +86,11 @@ impl Work for Reading {
         );
         match read.await {
             Ok(Dated { value, as_of }) => {
-                let of_job = |index: usize| {
+                let of_item = |index: usize| {
                     let value = value[index].clone();
                     Ok(Dated { value, as_of })
                 };
-                asked.indexes.into_iter().map(of_job).collect()
+                asked.indexes.into_iter().map(of_item).collect()
             }
             Err(error) => vec![Err(error); asked.indexes.len()],
         }

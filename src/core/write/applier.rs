@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::store::events::{self, Answer, CALL_COST_US_MAX, Ready};
+use super::store::events::{self, CALL_COST_US_MAX, EventReply, PlannedEvent};
 use super::submission::{Attempt, Submission};
 use crate::core::LiveBoard;
 use crate::domain::shard::Shard;
@@ -15,17 +15,14 @@ use crate::runtime::join::join_all;
 
 /// Sends the planned events, and stores the answers in their submissions.
 pub(crate) async fn apply(attempt: &Attempt, submissions: &mut [Submission]) {
-    let mut groups = Groups::new(attempt);
+    let mut groups = EventGroups::new(attempt);
     for (index, submission) in submissions.iter_mut().enumerate() {
         groups.push(index, submission);
     }
     for (index, reply) in groups.send().await {
-        submissions[index].state = submissions[index].heard(attempt, reply);
+        submissions[index].stage = submissions[index].stage_after(attempt, reply);
     }
 }
-
-/// The reply of a call for one event.
-pub(crate) type Reply<T> = Result<T, StoreError>;
 
 /// Applies events of one shard.
 #[derive(Debug)]
@@ -38,18 +35,18 @@ pub struct Applier {
 
 /// Events of one request that go in one call, their cost, and when they were planned.
 #[derive(Debug)]
-pub struct Group {
-    events: Vec<Ready>,
+pub struct EventGroup {
+    events: Vec<PlannedEvent>,
     cost_us: usize,
     planned_at: Timestamp,
 }
 
 impl Work for Applier {
-    type Job = Group;
-    type Answer = Reply<Vec<Answer>>;
+    type Item = EventGroup;
+    type Answer = Result<Vec<EventReply>, StoreError>;
     type Load = usize;
 
-    fn admit(&self, cost_us: &mut usize, group: &Group) -> bool {
+    fn admit(&self, cost_us: &mut usize, group: &EventGroup) -> bool {
         admit(cost_us, group.cost_us, CALL_COST_US_MAX)
     }
 
@@ -62,7 +59,11 @@ impl Work for Applier {
         self.is_flooded.load(Ordering::Relaxed)
     }
 
-    fn call(&self, groups: Vec<Group>, _: usize) -> impl Future<Output = Vec<Self::Answer>> + Send {
+    fn call(
+        &self,
+        groups: Vec<EventGroup>,
+        _: usize,
+    ) -> impl Future<Output = Vec<Self::Answer>> + Send {
         let now = groups.iter().map(|group| group.planned_at).max();
         let lengths: Vec<usize> = groups.iter().map(|group| group.events.len()).collect();
         let mut events = Vec::with_capacity(lengths.iter().sum());
@@ -76,15 +77,15 @@ impl Work for Applier {
 }
 
 /// The events of one request in groups of bounded cost for each shard, and the indexes of their submissions.
-pub(crate) struct Groups<'a> {
+pub(crate) struct EventGroups<'a> {
     live: &'a LiveBoard,
-    all: Vec<(usize, Vec<usize>, Group)>,
+    all: Vec<(usize, Vec<usize>, EventGroup)>,
     /// The last group of each shard.
     last_of: Vec<Option<usize>>,
     planned_at: Timestamp,
 }
 
-impl<'a> Groups<'a> {
+impl<'a> EventGroups<'a> {
     /// No groups yet.
     pub(crate) fn new(attempt: &'a Attempt) -> Self {
         Self {
@@ -97,20 +98,20 @@ impl<'a> Groups<'a> {
 
     /// Adds an event to those of its shard, if it is planned.
     pub(crate) fn push(&mut self, index: usize, submission: &mut Submission) {
-        let Some(ready) = submission.send() else {
+        let Some(planned) = submission.send() else {
             return;
         };
-        let shard = ready.plan.shard(&self.live.board);
-        let cost_us = ready.cost_us();
+        let shard = planned.plan.shard(&self.live.board);
+        let cost_us = planned.cost_us();
         match self.last_of[shard].and_then(|last| self.all.get_mut(last)) {
             Some((_, indexes, group)) if group.cost_us + cost_us <= CALL_COST_US_MAX => {
                 indexes.push(index);
-                group.events.push(ready);
+                group.events.push(planned);
                 group.cost_us += cost_us;
             }
             _ => {
-                let group = Group {
-                    events: vec![ready],
+                let group = EventGroup {
+                    events: vec![planned],
                     cost_us,
                     planned_at: self.planned_at,
                 };
@@ -121,9 +122,11 @@ impl<'a> Groups<'a> {
     }
 
     /// Sends all groups at once. Returns the answer to each event, with the index of its submission.
-    pub(crate) async fn send(self) -> impl Iterator<Item = (usize, Reply<Answer>)> {
+    pub(crate) async fn send(
+        self,
+    ) -> impl Iterator<Item = (usize, Result<EventReply, StoreError>)> {
         let shards = &self.live.shards;
-        let submit = async |(shard, indexes, group): (usize, Vec<usize>, Group)| {
+        let submit = async |(shard, indexes, group): (usize, Vec<usize>, EventGroup)| {
             let reply = shards[shard].applier.submit(group).await;
             let replies = one_each(reply, indexes.len());
             indexes.into_iter().zip(replies)
@@ -138,26 +141,32 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// Splits the answers of a call among its jobs; `lengths` says how many answers each job gets.
-pub(crate) fn share_out<T: Clone>(reply: Reply<Vec<T>>, lengths: &[usize]) -> Vec<Reply<Vec<T>>> {
+/// Splits the answers of a call among its items; `lengths` says how many answers each item gets.
+pub(crate) fn share_out<T>(
+    reply: Result<Vec<T>, StoreError>,
+    lengths: &[usize],
+) -> Vec<Result<Vec<T>, StoreError>> {
     match reply {
         Ok(answers) => {
             let mut answers = answers.into_iter();
-            let of_job = |length: &usize| answers.by_ref().take(*length).collect();
-            lengths.iter().map(of_job).map(Ok).collect()
+            let of_item = |length: &usize| answers.by_ref().take(*length).collect();
+            lengths.iter().map(of_item).map(Ok).collect()
         }
-        Err(error) => vec![Err(error); lengths.len()],
+        Err(error) => lengths.iter().map(|_| Err(error.clone())).collect(),
     }
 }
 
 /// The answers to `count` events. A reply of `None` means that the call failed by a fault of this program.
-pub(crate) fn one_each<T: Clone>(reply: Option<Reply<Vec<T>>>, count: usize) -> Vec<Reply<T>> {
+pub(crate) fn one_each<T>(
+    reply: Option<Result<Vec<T>, StoreError>>,
+    count: usize,
+) -> Vec<Result<T, StoreError>> {
     let fault = || StoreError::Unexpected("there are no results for events".into());
     match reply.ok_or_else(fault).flatten() {
         Ok(answers) => {
             assert_eq!(answers.len(), count, "each event has an answer");
             answers.into_iter().map(Ok).collect()
         }
-        Err(error) => vec![Err(error); count],
+        Err(error) => (0..count).map(|_| Err(error.clone())).collect(),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::store::held::Held;
 use crate::core::{Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::data::EntryData;
@@ -15,6 +14,7 @@ use crate::domain::problems::Problem;
 use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::redis::entry::EntryId;
 
 /// The most events of one request.
 pub const BATCH_MAX: usize = 1_000;
@@ -23,7 +23,7 @@ const SCORE_SHOWN_MAX: usize = 64;
 
 /// An event as it came in. Its score is not parsed yet, since that needs the board's decimals.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Incoming {
+pub struct IncomingEvent {
     pub board: BoardId,
     /// Recognises a retry.
     pub id: Option<EventId>,
@@ -40,28 +40,36 @@ pub struct Incoming {
     /// The data to show with the entry whose score it sets.
     pub data: Option<EntryData>,
     /// Where it has waited, if it comes from a queue.
-    pub queued: Option<Queued>,
+    pub queued: Option<HeldEntry>,
 }
 
-/// What an event from a queue brings along.
+/// The place of an event in its queue, and the lease under which an instance applies it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Queued {
-    /// Its place in the queue, and the lease under which it is applied.
-    pub held: Held,
-    /// The instant that it counts for, whenever it is applied.
+pub struct HeldEntry {
+    pub entry: EntryId,
+    /// The instant that the event counts for, whenever it is applied.
     pub at: Timestamp,
+    /// The bytes that the entry counts in its queue.
+    pub bytes: usize,
+    /// The number of the lease of the queue.
+    pub lease: u64,
+    /// If it is late, the barrier of the closing that it missed.
+    pub late: Option<Timestamp>,
+    /// When it was queued: this decides whether it is too late, or in the future.
+    pub queued_at: Timestamp,
+    /// Whether it comes from the log: then an erasure after it was queued removes it.
+    pub is_logged: bool,
 }
 
-impl Incoming {
+impl IncomingEvent {
     /// The instant that it counts for, if that was given, or promised when it was queued: it never changes.
     pub(crate) fn fixed_at(&self) -> Option<Timestamp> {
-        self.queued.map_or(self.at, |queued| Some(queued.at))
+        self.queued.map_or(self.at, |held| Some(held.at))
     }
 
     /// Whether its only time is that of a Kafka record, in whole milliseconds, which several events can have.
     pub(crate) fn has_time_of_record(&self) -> bool {
-        let is_whole = |queued: Queued| queued.at.is_whole_ms();
-        self.at.is_none() && self.queued.is_some_and(is_whole)
+        self.at.is_none() && self.queued.is_some_and(|held| held.at.is_whole_ms())
     }
 
     /// The event, with its score parsed for its board.
@@ -97,9 +105,9 @@ pub struct Report {
     pub quotas: bool,
 }
 
-/// An event that was applied.
+/// An event that was accepted, now or before.
 #[derive(Clone, Debug)]
-pub struct Submitted {
+pub struct AcceptedEvent {
     pub live: Arc<LiveBoard>,
     /// What it did, now or the first time.
     pub outcome: Outcome,
@@ -112,7 +120,7 @@ pub struct Submitted {
     pub(crate) changed: Option<Changed>,
 }
 
-impl Submitted {
+impl AcceptedEvent {
     /// The name of a standing in the outcome.
     pub fn standing_name(&self, window: Window) -> StandingName {
         self.route.name(&self.live.board, window, self.outcome.at)

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
 
-use super::reservations::{CALL_SETTLED_MAX, Settlement, tokens};
-use super::store::reservations::{self, OpenReservation, VOID_MS};
+use super::homes::CALL_SETTLED_MAX;
+use super::store::reservations::{self, OpenReservation, Settlement, VOID_MS};
 use crate::core::jobs::faults::Subject;
 use crate::core::jobs::{Job, JobKind, Progress};
 use crate::core::{Engine, Error};
@@ -84,8 +84,7 @@ impl Job for LeftBehind {
             .await;
         let known: Vec<Settlement> = ends.iter().filter_map(|end| *end.as_ref().ok()?).collect();
         for part in known.chunks(CALL_SETTLED_MAX) {
-            let [kept, given_back] = tokens(part);
-            reservations::settle(&engine.store, home, &kept, &given_back).await?;
+            reservations::settle(&engine.store, home, part).await?;
         }
         ends.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(Progress::Done)

@@ -5,10 +5,10 @@
 //! 1. `domain/plan.rs` plans which standings change, and by how much. Events of the same periods share the *route*.
 //! 2. `recall.rs` asks former shards and earlier cohorts whether they remember the id.
 //! 3. `sittings.rs` and `seats.rs` find the member's cohort, in a league.
-//! 4. `reservations.rs` reserves quotas whose counts are in other slots than the member.
+//! 4. `reservations.rs` reserves quotas whose counts are in other slots than the member (`homes.rs`).
 //! 5. `applier.rs` puts the event into the batcher of its shard, and `core/write/store/events.rs` packs a call of
 //!    `apply.lua` that keeps Redis busy for only a millisecond or two.
-//! 6. An `Obstacle`, which prevented the event, is cleared, and the next attempt plans again.
+//! 6. An `Obstacle`, which prevented the event, is cleared (`obstacles.rs`), and the next attempt plans again.
 //!
 //! Words: an event has *ended* when it has an outcome. A *record* is what is remembered under its id, and also its result.
 //! A *pool* is one count of a quota; its *home* is the shard that keeps it. A *seat* is a member's place in a cohort.
@@ -47,7 +47,8 @@
 //! - An event that a quota refuses is still sent to its member's shard: its id may be known. Without the job, events get
 //!   503 once a quota is nearly used up, for as long as a reservation is left behind.
 //!
-//! **Seats** (`seats.rs` draws the protocol, `seat_calls.rs` shares its calls). A member's *home* is its shard, as on any
+//! **Seats** (`seats.rs` draws the protocol, `seat_calls.rs` shares its calls, `missed.rs` finds the periods that a player
+//! has missed). A member's *home* is its shard, as on any
 //! board. A cohort is in one shard, chosen by a hash, with the entries of all of its members. Events go to the cohort of
 //! their member in the period of their `at`. `sittings.rs` finds the cohorts of all events of a request before they are
 //! planned, in memory or at the homes. Memory may be wrong after an erasure: then `apply.lua` returns `UNSEATED`, and the
@@ -58,7 +59,10 @@
 
 pub mod applier;
 pub mod events;
+pub mod homes;
 pub mod left_behind;
+mod missed;
+pub mod obstacles;
 pub(crate) mod recall;
 pub mod reservations;
 pub(crate) mod seat_calls;

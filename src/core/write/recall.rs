@@ -3,15 +3,12 @@
 
 use std::sync::Arc;
 
-use super::applier::{Reply, one_each};
-use super::store::events::{
-    self, Answer, CALL_EVENTS_MAX, Known, Recalled, Remembered, remember_ms,
-};
+use super::applier::one_each;
+use super::store::events::{self, CALL_EVENTS_MAX, EventReply, Recalled, Remembered, remember_ms};
 use super::submission::{Attempt, Submission};
 use crate::core::hide::store::erasures;
 use crate::core::{Engine, LiveBoard};
 use crate::domain::board::Board;
-use crate::domain::event::Rejection;
 use crate::domain::ids::{EventId, MemberId};
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::time::Timestamp;
@@ -52,8 +49,9 @@ impl FormerShards {
 impl LiveBoard {
     /// The former shards that remember ids at this instant of Redis.
     fn remembering(&self, redis_now: Timestamp) -> impl Iterator<Item = &FormerShards> {
-        let former = self.former.iter();
-        former.filter(move |former| redis_now.ms() <= former.ids_until_ms)
+        self.former
+            .iter()
+            .filter(move |former| redis_now.ms() <= former.ids_until_ms)
     }
 }
 
@@ -66,21 +64,20 @@ impl Engine {
     ) -> Result<Vec<bool>, StoreError> {
         let mut remembered = vec![false; events.len()];
         for former in live.remembering(self.clock.redis_now()) {
-            let mut of_shards = vec![(Vec::new(), Vec::new()); former.shards.len()];
-            for (index, (id, member)) in events.iter().enumerate() {
-                let (indexes, ids) = &mut of_shards[former.sharding.index_of(member)];
-                indexes.push(index);
-                ids.push(*id);
+            let mut of_shards = vec![Vec::new(); former.shards.len()];
+            for (index, (_, member)) in events.iter().enumerate() {
+                of_shards[former.sharding.index_of(member)].push(index);
             }
             let asked = of_shards
                 .iter()
                 .zip(&former.shards)
-                .map(|((_, ids), shard)| events::remembers(&self.store, shard, ids));
+                .map(|(indexes, shard)| {
+                    let ids = indexes.iter().map(|index| events[*index].0).collect();
+                    events::remembers(&self.store, shard, ids)
+                });
             let answers = try_join_all(asked).await?;
-            for ((indexes, _), known) in of_shards.iter().zip(answers) {
-                for (index, is_known) in indexes.iter().zip(known) {
-                    remembered[*index] |= is_known;
-                }
+            for (index, is_known) in of_shards.iter().flatten().zip(answers.iter().flatten()) {
+                remembered[*index] |= is_known;
             }
         }
         Ok(remembered)
@@ -92,12 +89,15 @@ impl Engine {
         live: &LiveBoard,
         id: &EventId,
         member: &MemberId,
-    ) -> Result<Option<Known>, StoreError> {
-        for former in live.remembering(self.clock.redis_now()) {
-            for shard in former.shards_for(Some(member)) {
-                if let Some(known) = events::known(&self.store, shard, id).await? {
-                    return Ok(Some(known));
-                }
+    ) -> Result<Option<Remembered>, StoreError> {
+        let now = self.clock.redis_now();
+        let shards = live
+            .remembering(now)
+            .flat_map(|former| former.shards_for(Some(member)));
+        for shard in shards {
+            let remembered = events::remembered(&self.store, shard, id).await?;
+            if remembered.is_some() {
+                return Ok(remembered);
             }
         }
         Ok(None)
@@ -142,51 +142,43 @@ impl Engine {
         let known = self.known_in(shards, places, submissions).await;
         let sent = &*submissions;
         let replies = known.into_iter().map(async |(index, known)| {
+            let member = &sent[index].incoming().member;
             let reply = match known {
-                Ok(None) => None,
-                Ok(Some(recalled)) => {
-                    let member = &sent[index].incoming().member;
-                    Some(Ok(self.answer(&attempt.live, member, recalled).await))
-                }
-                Err(error) => Some(Err(error)),
+                Ok(known) => self.reply(&attempt.live, member, known?).await,
+                Err(error) => Err(error),
             };
-            (index, reply)
+            Some((index, reply))
         });
-        for (index, reply) in join_all(replies).await {
+        for (index, reply) in join_all(replies).await.into_iter().flatten() {
             let submission = &mut submissions[index];
-            match reply {
-                // Another shard has remembered it.
-                _ if submission.planned().is_none() => {}
-                None => {}
-                Some(Ok(reply)) => {
-                    submission.send();
-                    submission.state = submission.heard(attempt, reply);
-                }
-                Some(Err(error)) => submission.state = error.into(),
+            // Otherwise another shard has remembered it.
+            if submission.send().is_some() {
+                submission.stage = submission.stage_after(attempt, reply);
             }
         }
     }
 
-    /// The answer to a remembered event. Former shards do not know of later erasures.
-    async fn answer(
+    /// The reply for a remembered event. Former shards do not know of later erasures.
+    async fn reply(
         &self,
         live: &LiveBoard,
         member: &MemberId,
         recalled: Recalled,
-    ) -> Reply<Answer> {
-        let Recalled::Taken(Remembered {
+    ) -> Result<EventReply, StoreError> {
+        let Remembered {
             mut outcome,
             erasure,
-        }) = recalled
-        else {
-            return Ok(Answer::Rejected(Rejection::IdReused));
+            ..
+        } = match recalled {
+            Ok(remembered) => remembered,
+            Err(rejection) => return Ok(EventReply::Rejected(rejection)),
         };
         let shard = &live.shard_of(member).shard;
         let last = erasures::last(&self.store, shard, member).await?;
         if last.map_or(0, |last| last.number) != erasure {
             outcome.changes.clear();
         }
-        Ok(Answer::Duplicate(outcome, None))
+        Ok(EventReply::Duplicate(outcome, None))
     }
 
     /// What is remembered of the planned events that have an id, by their indexes.
@@ -200,7 +192,7 @@ impl Engine {
         for (index, submission) in submissions.iter().enumerate() {
             let plan = submission
                 .planned()
-                .map(|ready| &ready.plan)
+                .map(|planned| &planned.plan)
                 .filter(|plan| plan.event.id.is_some());
             let places = plan.map_or_else(Vec::new, |_| places(submission));
             for (plan, shard) in plan.into_iter().cycle().zip(places) {

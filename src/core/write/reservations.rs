@@ -16,157 +16,21 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::applier::{Groups, Reply, one_each, share_out};
-use super::store::events::Answer;
-use super::store::reservations::{self, Reserved, Token, Wanted};
-use super::submission::{Attempt, Obstacle, State, Submission};
+use super::applier::{EventGroups, one_each};
+use super::homes::{CALL_SETTLED_MAX, CALL_USES_MAX, LiveHome, ReserveRequest};
+use super::obstacles::Obstacle;
+use super::store::events::EventReply;
+use super::store::reservations::{Reserved, Settlement, Token, Wanted};
+use super::submission::{Attempt, Stage, Submission};
 use crate::core::LiveBoard;
-use crate::domain::board::Board;
 use crate::domain::event::{Rejection, Shortage};
 use crate::domain::quota::QuotaUse;
-use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::redis::{Store, StoreError};
-use crate::runtime::batcher::{Batcher, Work, admit};
+use crate::redis::StoreError;
 use crate::runtime::join::join_all;
 
 /// The greatest age of a reservation when its event is applied.
 const APPLIED_WITHIN: Duration = Duration::from_secs(5);
-/// The most uses of quotas that one call reserves, and about how long each keeps Redis busy, in microseconds.
-const CALL_USES_MAX: usize = 100;
-const USE_COST_US: usize = 10;
-/// The most reservations that one call settles, and about how long each keeps Redis busy, in microseconds.
-pub(crate) const CALL_SETTLED_MAX: usize = 200;
-const SETTLED_COST_US: usize = 5;
-
-/// Makes reservations in one shard.
-#[derive(Debug)]
-pub struct Reserver {
-    pub store: Arc<Store>,
-    pub home: Shard,
-}
-
-/// What events of one request would take, and when they were planned.
-#[derive(Debug)]
-pub struct Request {
-    wanted: Vec<Wanted>,
-    planned_at: Timestamp,
-}
-
-impl Work for Reserver {
-    type Job = Request;
-    type Answer = Reply<Vec<Reserved>>;
-    type Load = usize;
-
-    fn admit(&self, load: &mut usize, request: &Request) -> bool {
-        let uses = request.wanted.iter().map(|wanted| wanted.uses.len());
-        admit(load, uses.sum(), CALL_USES_MAX)
-    }
-
-    fn cost_us(load: &usize) -> usize {
-        load * USE_COST_US
-    }
-
-    fn call(
-        &self,
-        requests: Vec<Request>,
-        _: usize,
-    ) -> impl Future<Output = Vec<Self::Answer>> + Send {
-        let now = requests
-            .iter()
-            .map(|request| request.planned_at)
-            .max()
-            .unwrap_or(Timestamp::from_ms_clamped(0));
-        let requests: Vec<_> = requests.into_iter().map(|request| request.wanted).collect();
-        let lengths: Vec<usize> = requests.iter().map(Vec::len).collect();
-        let reply = reservations::reserve(&self.store, &self.home, &requests, now);
-        async move { share_out(reply.await, &lengths) }
-    }
-}
-
-/// Settles reservations of one shard.
-#[derive(Debug)]
-pub struct Settler {
-    pub store: Arc<Store>,
-    pub home: Shard,
-}
-
-/// A shard in memory that counts quotas.
-#[derive(Debug)]
-pub struct LiveHome {
-    pub home: Shard,
-    reserver: Arc<Batcher<Reserver>>,
-    settler: Arc<Batcher<Settler>>,
-}
-
-impl LiveHome {
-    /// The homes of a board, in order; none where the members' shards count the quotas.
-    pub(crate) fn of(board: &Arc<Board>, store: &Arc<Store>) -> Vec<Self> {
-        if !board.reserves() {
-            return Vec::new();
-        }
-        board
-            .homes()
-            .into_iter()
-            .map(|home| Self {
-                reserver: Batcher::new(Reserver {
-                    store: Arc::clone(store),
-                    home: home.clone(),
-                }),
-                settler: Batcher::new(Settler {
-                    store: Arc::clone(store),
-                    home: home.clone(),
-                }),
-                home,
-            })
-            .collect()
-    }
-}
-
-/// What to do with a reservation.
-#[derive(Clone, Copy, Debug)]
-pub struct Settlement {
-    pub(crate) token: Token,
-    /// Whether it is kept; otherwise it is given back.
-    pub(crate) is_kept: bool,
-}
-
-/// The tokens that are kept, and those that are given back.
-pub(crate) fn tokens(settlements: &[Settlement]) -> [Vec<Token>; 2] {
-    [true, false].map(|is_kept| {
-        settlements
-            .iter()
-            .filter(|one| one.is_kept == is_kept)
-            .map(|one| one.token)
-            .collect()
-    })
-}
-
-impl Work for Settler {
-    type Job = Vec<Settlement>;
-    type Answer = Result<(), StoreError>;
-    type Load = usize;
-
-    fn admit(&self, load: &mut usize, settlements: &Vec<Settlement>) -> bool {
-        admit(load, settlements.len(), CALL_SETTLED_MAX)
-    }
-
-    fn cost_us(load: &usize) -> usize {
-        load * SETTLED_COST_US
-    }
-
-    fn call(
-        &self,
-        jobs: Vec<Vec<Settlement>>,
-        _: usize,
-    ) -> impl Future<Output = Vec<Self::Answer>> + Send {
-        let count = jobs.len();
-        let [kept, given_back] = tokens(&jobs.concat());
-        let settled = reservations::settle(&self.store, &self.home, &kept, &given_back);
-        async move { vec![settled.await; count] }
-    }
-}
-
 struct Reservation {
     submission: Submission,
     token: Token,
@@ -196,17 +60,17 @@ impl Reservation {
         matches!(self.refusal, Some((_, None)))
     }
 
-    /// The uses to reserve; none if the event is refused already.
+    /// The uses to reserve; none if the event is refused alplanned.
     fn uses(&self) -> &[QuotaUse] {
         match self.submission.planned() {
-            Some(ready) if ready.plan.rejection.is_none() => &ready.plan.quotas,
+            Some(planned) if planned.plan.rejection.is_none() => &planned.plan.quotas,
             _ => &[],
         }
     }
 
     /// What to reserve for it in a home.
     fn wanted(&self, live: &LiveBoard, home: usize) -> Option<Wanted> {
-        let ready = self.submission.planned().filter(|_| !self.waits())?;
+        let planned = self.submission.planned().filter(|_| !self.waits())?;
         let matters = |used: &&QuotaUse| {
             let is_ahead = |(quota, _)| used.quota < quota;
             self.refusal.is_none_or(is_ahead) && live.board.home_of(used) == home
@@ -214,16 +78,16 @@ impl Reservation {
         let uses: Vec<_> = self.uses().iter().filter(matters).cloned().collect();
         (!uses.is_empty()).then(|| Wanted {
             token: self.token,
-            shard: live.shards[ready.plan.shard(&live.board)].shard.clone(),
-            id: ready.plan.event.id.clone(),
-            at: ready.plan.at,
+            shard: live.shards[planned.plan.shard(&live.board)].shard.clone(),
+            id: planned.plan.event.id.clone(),
+            at: planned.plan.at,
             uses,
-            asks_quotas: ready.asks_quotas,
+            asks_quotas: planned.asks_quotas,
         })
     }
 
     /// Handles the reply of a home.
-    fn hear(&mut self, live: &LiveBoard, home: usize, reply: Reply<Reserved>) {
+    fn hear(&mut self, live: &LiveBoard, home: usize, reply: Result<Reserved, StoreError>) {
         match reply {
             Ok(Reserved::Open(remaining)) => {
                 let is_here = |used: &&QuotaUse| live.board.home_of(used) == home;
@@ -242,7 +106,7 @@ impl Reservation {
             }
             Ok(Reserved::Waits { quota }) => self.refuse(quota, None),
             // It may be reserved or not: if it is, there is a note.
-            Err(error) => self.submission.state = error.into(),
+            Err(error) => self.submission.stage = error.into(),
         }
     }
 
@@ -260,13 +124,13 @@ impl Reservation {
 
     /// Refuses the event if a quota does, or makes it wait.
     fn judge(&mut self) {
-        let State::Planned(ready) = &mut self.submission.state else {
+        let Stage::Planned(planned) = &mut self.submission.stage else {
             return;
         };
         match self.refusal {
-            Some((_, None)) => self.submission.state = State::Blocked(Obstacle::Others),
+            Some((_, None)) => self.submission.stage = Stage::Blocked(Obstacle::Others),
             Some((_, Some(shortage))) => {
-                ready.plan.rejection = Some(Rejection::Quota(shortage));
+                planned.plan.rejection = Some(Rejection::Quota(shortage));
             }
             None => {}
         }
@@ -275,11 +139,11 @@ impl Reservation {
     /// Prepares the event to be sent, if it is planned. One that a quota refuses is sent too: its id may be known.
     fn complete(&mut self, is_in_time: bool) {
         self.judge();
-        match &mut self.submission.state {
-            State::Planned(ready) if ready.plan.rejection.is_none() => {
-                ready.token = Some(self.token);
+        match &mut self.submission.stage {
+            Stage::Planned(planned) if planned.plan.rejection.is_none() => {
+                planned.token = Some(self.token);
                 if !is_in_time && !self.held.is_empty() {
-                    self.submission.state = State::Blocked(Obstacle::VoidReservation);
+                    self.submission.stage = Stage::Blocked(Obstacle::VoidReservation);
                 }
             }
             _ => {}
@@ -287,9 +151,9 @@ impl Reservation {
     }
 
     /// Handles the outcome of its event.
-    fn end(&mut self, attempt: &Attempt, mut reply: Reply<Answer>) {
+    fn end(&mut self, attempt: &Attempt, mut reply: Result<EventReply, StoreError>) {
         self.is_kept = match &mut reply {
-            Ok(Answer::Taken { remaining, .. }) => {
+            Ok(EventReply::Taken { remaining, .. }) => {
                 self.remaining.sort_unstable();
                 *remaining = self.remaining.iter().map(|(_, amount)| *amount).collect();
                 Some(true)
@@ -299,7 +163,7 @@ impl Reservation {
             Err(_) if self.refusal.is_none() => None,
             _ => Some(false),
         };
-        self.submission.state = self.submission.heard(attempt, reply);
+        self.submission.stage = self.submission.stage_after(attempt, reply);
     }
 }
 
@@ -329,7 +193,7 @@ pub(crate) async fn apply(
         reserve(&attempt, &mut reservations, is_careful).await;
         hold_up(&mut reservations);
         let is_in_time = begun.elapsed() <= APPLIED_WITHIN;
-        let mut groups = Groups::new(&attempt);
+        let mut groups = EventGroups::new(&attempt);
         for (index, reservation) in reservations.iter_mut().enumerate() {
             reservation.complete(is_in_time);
             groups.push(index, &mut reservation.submission);
@@ -366,7 +230,7 @@ where
                 .into_iter()
                 .map(|index| {
                     let mut lost = Submission::new(&request, index);
-                    lost.state =
+                    lost.stage =
                         StoreError::Unexpected("there is no result for an event".into()).into();
                     lost
                 })
@@ -443,12 +307,12 @@ struct Cursor {
 }
 
 /// What events want of one home, with the events' indexes.
-type Part = Vec<(usize, Wanted)>;
+type HomePart = Vec<(usize, Wanted)>;
 
 impl Cursor {
     /// What the next events want, up to the size of one call.
-    fn part(&mut self, live: &LiveBoard, reservations: &[Reservation]) -> Part {
-        let (mut part, mut load) = (Part::new(), 0);
+    fn part(&mut self, live: &LiveBoard, reservations: &[Reservation]) -> HomePart {
+        let (mut part, mut load) = (HomePart::new(), 0);
         for (index, reservation) in reservations.iter().enumerate().skip(self.next) {
             if let Some(wanted) = reservation.wanted(live, self.home) {
                 load += wanted.uses.len();
@@ -467,7 +331,7 @@ impl Cursor {
         &mut self,
         live: &LiveBoard,
         reservations: &mut [Reservation],
-        replies: Vec<(usize, Reply<Reserved>)>,
+        replies: Vec<(usize, Result<Reserved, StoreError>)>,
     ) {
         let last = replies.last().map(|(_, reply)| reply.clone());
         for (index, reply) in replies {
@@ -487,14 +351,14 @@ impl Cursor {
 
 async fn reserve_part(
     home: &LiveHome,
-    part: Part,
+    part: HomePart,
     now: Timestamp,
-) -> Vec<(usize, Reply<Reserved>)> {
+) -> Vec<(usize, Result<Reserved, StoreError>)> {
     if part.is_empty() {
         return Vec::new();
     }
     let (indexes, wanted): (Vec<_>, Vec<_>) = part.into_iter().unzip();
-    let request = Request {
+    let request = ReserveRequest {
         wanted,
         planned_at: now,
     };
@@ -513,7 +377,7 @@ async fn settle(live: &LiveBoard, reservations: &[Reservation]) {
             }
         }
     }
-    let jobs = of_homes
+    let calls = of_homes
         .iter()
         .zip(&live.homes)
         .flat_map(|(settlements, home)| {
@@ -521,7 +385,7 @@ async fn settle(live: &LiveBoard, reservations: &[Reservation]) {
                 .chunks(CALL_SETTLED_MAX)
                 .map(|part| home.settler.submit(part.to_vec()))
         });
-    for settled in join_all(jobs).await {
+    for settled in join_all(calls).await {
         if let Some(Err(error)) = settled {
             tracing::warn!(%error, "reservations will be settled later");
         }

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::applier::{Reply, one_each};
+use super::applier::one_each;
 use super::store::seats::{
     self, CALL_MEMBERS_MAX, KnownMember, PlayerChange, Seated, Sitter, Stepped, Wish,
 };
 use crate::domain::ids::MemberId;
 use crate::domain::shard::Shard;
-use crate::domain::time::Timestamp;
 use crate::redis::{Store, StoreError};
 use crate::runtime::batcher::{Batcher, Work, admit};
 
@@ -30,15 +29,15 @@ pub(crate) struct Calls<J, A> {
     take: Take<J, A>,
 }
 
-/// A step of seating in one shard: jobs for one member each, and their results.
+/// A step of seating in one shard: items for one member each, and their results.
 type Step<J, A> = Arc<Batcher<Calls<J, A>>>;
 
 impl<J: Send + Sync + 'static, A: Clone + Send + 'static> Work for Calls<J, A> {
-    type Job = J;
-    type Answer = Reply<A>;
+    type Item = J;
+    type Answer = Result<A, StoreError>;
     type Load = usize;
 
-    fn admit(&self, load: &mut usize, _job: &J) -> bool {
+    fn admit(&self, load: &mut usize, _item: &J) -> bool {
         admit(load, 1, CALL_MEMBERS_MAX)
     }
 
@@ -46,51 +45,33 @@ impl<J: Send + Sync + 'static, A: Clone + Send + 'static> Work for Calls<J, A> {
         load * MEMBER_COST_US
     }
 
-    async fn call(&self, jobs: Vec<J>, _: usize) -> Vec<Reply<A>> {
-        let answers = (self.take)(&self.store, &self.shard, &jobs).await;
-        one_each(Some(answers), jobs.len())
+    async fn call(&self, items: Vec<J>, _: usize) -> Vec<Result<A, StoreError>> {
+        let answers = (self.take)(&self.store, &self.shard, &items).await;
+        one_each(Some(answers), items.len())
     }
 }
 
-/// Finds cohorts with room in the shard of their tier.
-async fn suggest(
-    store: &Store,
-    shard: &Shard,
-    jobs: &[(Wish, Timestamp)],
-) -> Result<Vec<Stepped<u32>>, StoreError> {
-    let wishes: Vec<Wish> = jobs.iter().map(|(wish, _)| wish.clone()).collect();
-    seats::suggest_cohorts(store, shard, &wishes, latest(jobs)).await
-}
-
-/// Seats members in the shard of their cohort. If two jobs are for one member, the second runs after the first.
+/// Seats members in the shard of their cohort. If two items are for one member, the second runs after the first.
 async fn sit_down(
     store: &Store,
     shard: &Shard,
-    jobs: &[(Sitter, Timestamp)],
+    sitters: &[Sitter],
 ) -> Result<Vec<Stepped<Seated>>, StoreError> {
-    let (now, mut answers) = (latest(jobs), vec![None; jobs.len()]);
+    let mut answers = vec![None; sitters.len()];
     while answers.contains(&None) {
-        let (mut members, mut sitters, mut places) = (HashSet::new(), Vec::new(), Vec::new());
-        for (place, (sitter, _)) in jobs.iter().enumerate() {
+        let (mut members, mut part, mut places) = (HashSet::new(), Vec::new(), Vec::new());
+        for (place, sitter) in sitters.iter().enumerate() {
             if answers[place].is_none() && members.insert(&sitter.member) {
-                sitters.push(sitter.clone());
+                part.push(sitter.clone());
                 places.push(place);
             }
         }
-        let seated = seats::seat(store, shard, &sitters, now).await?;
+        let seated = seats::seat(store, shard, &part).await?;
         for (place, seated) in places.into_iter().zip(seated) {
             answers[place] = Some(seated);
         }
     }
     Ok(answers.into_iter().flatten().collect())
-}
-
-/// The latest time among jobs.
-fn latest<T>(jobs: &[(T, Timestamp)]) -> Timestamp {
-    jobs.iter()
-        .map(|(_, now)| *now)
-        .max()
-        .unwrap_or(Timestamp::MIN)
 }
 
 /// The steps of seating in one shard.
@@ -100,8 +81,8 @@ pub(crate) struct SeatCalls {
     pub(crate) read: Step<MemberId, Result<KnownMember, StoreError>>,
     /// Writes players in their home shard.
     pub(crate) write: Step<PlayerChange, Stepped>,
-    pub(crate) suggest: Step<(Wish, Timestamp), Stepped<u32>>,
-    pub(crate) sit_down: Step<(Sitter, Timestamp), Stepped<Seated>>,
+    pub(crate) suggest: Step<Wish, Stepped<u32>>,
+    pub(crate) sit_down: Step<Sitter, Stepped<Seated>>,
 }
 
 impl SeatCalls {
@@ -113,11 +94,11 @@ impl SeatCalls {
             write: step(shard, store, |store, shard, changes| {
                 seats::write_players(store, shard, changes).boxed()
             }),
-            suggest: step(shard, store, |store, shard, jobs| {
-                suggest(store, shard, jobs).boxed()
+            suggest: step(shard, store, |store, shard, wishes| {
+                seats::suggest_cohorts(store, shard, wishes).boxed()
             }),
-            sit_down: step(shard, store, |store, shard, jobs| {
-                sit_down(store, shard, jobs).boxed()
+            sit_down: step(shard, store, |store, shard, sitters| {
+                sit_down(store, shard, sitters).boxed()
             }),
         }
     }
@@ -134,11 +115,11 @@ where
     })
 }
 
-/// Does a job of a step, together with those of other requests.
-pub(crate) async fn submit<J, A>(step: &Step<J, A>, job: J) -> Reply<A>
+/// Does an item of a step, together with those of other requests.
+pub(crate) async fn submit<J, A>(step: &Step<J, A>, item: J) -> Result<A, StoreError>
 where
-    Calls<J, A>: Work<Job = J, Answer = Reply<A>>,
+    Calls<J, A>: Work<Item = J, Answer = Result<A, StoreError>>,
 {
     let fault = || StoreError::Unexpected("there is no result for a step of seating".into());
-    step.submit(job).await.ok_or_else(fault).flatten()
+    step.submit(item).await.ok_or_else(fault).flatten()
 }

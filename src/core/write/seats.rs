@@ -54,11 +54,11 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
+use super::missed::KnownPeriods;
 use super::seat_calls::{SeatCalls, submit};
 use super::store::seats::{
     self, KnownMember, PlayerChange, Seated, Sitter, Stepped, StoredPlayer, Wish,
 };
-use crate::core::board::store::boards;
 use crate::core::hide::store::{erasures, hidden};
 use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
 use crate::domain::board::Board;
@@ -70,7 +70,6 @@ use crate::domain::period::Period;
 use crate::domain::problems::Problem;
 use crate::domain::time::Timestamp;
 use crate::redis::{Store, StoreError};
-use crate::runtime::join::try_join_all;
 
 /// How long a request waits before it tries again when its member is being erased.
 const ERASED_PAUSE: Duration = Duration::from_millis(20);
@@ -101,31 +100,25 @@ pub struct TakenSeat {
 pub(crate) struct Seating {
     /// The calls of each shard; none on boards that are not leagues.
     calls: Vec<SeatCalls>,
-    known: Mutex<Option<KnownPeriods>>,
-}
-
-/// The periods in which some member was seated, among those from one instant to another.
-#[derive(Debug)]
-struct KnownPeriods {
-    since: Timestamp,
-    until: Timestamp,
-    seated: Vec<Period>,
+    pub(super) known: Mutex<Option<KnownPeriods>>,
 }
 
 impl Seating {
     pub(crate) fn of(board: &Arc<Board>, store: &Arc<Store>) -> Self {
         let shards = board.is_league().then(|| board.shards());
-        let shards = shards.iter().flatten();
-        let calls = shards.map(|shard| SeatCalls::new(shard, store));
         Self {
-            calls: calls.collect(),
+            calls: shards
+                .iter()
+                .flatten()
+                .map(|shard| SeatCalls::new(shard, store))
+                .collect(),
             known: Mutex::default(),
         }
     }
 }
 
 /// Why a step was not done.
-pub(crate) enum Obstacle {
+pub(crate) enum SeatObstacle {
     /// What is stored of the member has changed.
     Changed,
     /// The period is closed: the next one begins at this instant.
@@ -139,20 +132,20 @@ pub(crate) enum Obstacle {
     Failed(Error),
 }
 
-impl<E: Into<Error>> From<E> for Obstacle {
+impl<E: Into<Error>> From<E> for SeatObstacle {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }
 
-fn done<T>(stepped: Stepped<T>) -> Result<T, Obstacle> {
+fn done<T>(stepped: Stepped<T>) -> Result<T, SeatObstacle> {
     Err(match stepped {
         Stepped::Done(done) => return Ok(done),
-        Stepped::Changed => Obstacle::Changed,
-        Stepped::Full => Obstacle::Full,
-        Stepped::Closed(until) => Obstacle::Closed(until),
-        Stepped::Erased(at) => Obstacle::Erased(at),
-        Stepped::Erasing => Obstacle::Erasing,
+        Stepped::Changed => SeatObstacle::Changed,
+        Stepped::Full => SeatObstacle::Full,
+        Stepped::Closed(until) => SeatObstacle::Closed(until),
+        Stepped::Erased(at) => SeatObstacle::Erased(at),
+        Stepped::Erasing => SeatObstacle::Erasing,
     })
 }
 
@@ -228,7 +221,7 @@ impl Engine {
         act: impl Fn(SeatAttempt<'a>) -> F,
     ) -> Result<T, Error>
     where
-        F: Future<Output = Result<T, Obstacle>>,
+        F: Future<Output = Result<T, SeatObstacle>>,
     {
         let (mut not_before, mut has_helped) = (Timestamp::MIN, false);
         for _ in 0..ATTEMPTS_MAX {
@@ -243,88 +236,24 @@ impl Engine {
             };
             match act(attempt).await {
                 Ok(done) => return Ok(done),
-                Err(Obstacle::Changed) => {}
-                Err(Obstacle::Closed(until)) => not_before = until,
-                Err(Obstacle::Full) => tokio::time::sleep(ERASED_PAUSE).await,
-                Err(Obstacle::Erased(at)) => {
+                Err(SeatObstacle::Changed) => {}
+                Err(SeatObstacle::Closed(until)) => not_before = until,
+                Err(SeatObstacle::Full) => tokio::time::sleep(ERASED_PAUSE).await,
+                Err(SeatObstacle::Erased(at)) => {
                     not_before = Timestamp::from_us_clamped(at.us().saturating_add(1));
                     tokio::time::sleep(ERASED_PAUSE).await;
                 }
-                Err(Obstacle::Erasing) => self.forget(id, member).await?,
-                Err(Obstacle::Failed(Error::Again(_))) => self.reload(id).await?,
-                Err(Obstacle::Failed(Error::LeagueTurning(_))) if !has_helped => {
+                Err(SeatObstacle::Erasing) => self.forget(id, member).await?,
+                Err(SeatObstacle::Failed(Error::Again(_))) => self.reload(id).await?,
+                Err(SeatObstacle::Failed(Error::LeagueTurning(_))) if !has_helped => {
                     // Perhaps the last period can't be closed because results of the one before are missing.
                     has_helped = true;
                     (self.hooks.help_closing)(self, id).await?;
                 }
-                Err(Obstacle::Failed(error)) => return Err(error),
+                Err(SeatObstacle::Failed(error)) => return Err(error),
             }
         }
         Err(Error::try_again(Problem::board_changes(id)))
-    }
-
-    /// The periods before this one, which has begun, that a player has missed: only others had a seat. All must be final.
-    async fn missed_periods(
-        &self,
-        live: &LiveBoard,
-        player: &Player,
-        period: &Period,
-    ) -> Result<Vec<Period>, Obstacle> {
-        let (since, until) = (player.from, start_of(period));
-        if since >= until {
-            return Ok(Vec::new());
-        }
-        let mut known = live.seating.known.lock().await;
-        let has_all = |known: &&KnownPeriods| known.since <= since && known.until >= until;
-        let all = if let Some(known) = known.as_ref().filter(has_all) {
-            &known.seated
-        } else {
-            // Once they are closed, no member can be seated there.
-            let closings = boards::closings(&self.store, &live.board.id).await?;
-            if closings.unwrap_or_default().results_until < Some(until) {
-                (self.hooks.close_league_until)(self, &live.board.id, until).await?;
-            }
-            let before = known.as_ref().map_or(since, |known| known.since);
-            let read = self.seated_periods(live, before.min(since), period);
-            &known.insert(read.await?).seated
-        };
-        let is_missed = |seated: &&Period| (since..until).contains(&start_of(seated));
-        Ok(all.iter().filter(is_missed).copied().collect())
-    }
-
-    /// The periods in which some member was seated, from an instant to a period, exclusive: all of these are closed.
-    async fn seated_periods(
-        &self,
-        live: &LiveBoard,
-        since: Timestamp,
-        before: &Period,
-    ) -> Result<KnownPeriods, Obstacle> {
-        let (board, unit) = (&live.board, before.unit);
-        let first = board.calendar.key(&board.calendar.containing(unit, since));
-        let last = board.calendar.key(before);
-        let range = (first.as_str(), last.as_str());
-        // A result outlives its standings, and periods without a result still have their standings.
-        let mut keys = seats::seated_in_final(&self.store, board, unit, range).await?;
-        let shards = live.shards.iter();
-        let reads =
-            shards.map(|live| seats::seated_in_shard(&self.store, &live.shard, unit, range));
-        for read in try_join_all(reads).await? {
-            keys.extend(read);
-        }
-        keys.sort_unstable();
-        keys.dedup();
-        let seated = keys
-            .iter()
-            .map(|key| board.calendar.parse_key(unit, key))
-            .collect::<Result<_, _>>()
-            .map_err(|error| {
-                StoreError::Unexpected(format!("a period with seats can't be read: {error}"))
-            })?;
-        Ok(KnownPeriods {
-            since,
-            until: start_of(before),
-            seated,
-        })
     }
 }
 
@@ -349,7 +278,7 @@ fn running_period(board: &Board, now: Timestamp) -> Result<Period, Error> {
     if is_open {
         Ok(board.calendar.containing(unit, now))
     } else {
-        Err(Error::rejected(board, Rejection::Closed, now, now))
+        Err(Error::rejected(board, Rejection::BoardClosed, now, now))
     }
 }
 
@@ -372,7 +301,7 @@ struct SeatAttempt<'a> {
 }
 
 impl SeatAttempt<'_> {
-    async fn seat(&self, reason: Reason) -> Result<TakenSeat, Obstacle> {
+    async fn seat(&self, reason: Reason) -> Result<TakenSeat, SeatObstacle> {
         self.engine.note_use(&self.live).await?;
         let known = self.live.known_member(self.member).await?;
         let player = self.turned(&known).await?;
@@ -397,20 +326,19 @@ impl SeatAttempt<'_> {
             opening: player.bonus,
             joined_at: self.now,
         };
-        let new = player.seated(seat.clone());
-        let new = match reason {
-            Reason::Join => new.joined(),
-            Reason::Event(_) => new,
-        };
+        let mut new = player.seated(seat.clone());
+        if reason == Reason::Join {
+            new = new.joined();
+        }
         let written = self.write(known, new).await;
-        if let Err(Obstacle::Changed) = written {
+        if let Err(SeatObstacle::Changed) = written {
             self.give_back(seat.cohort).await?;
         }
         written?;
         self.sit_down(seat, reason).await
     }
 
-    async fn leave(&self) -> Result<FoundPlayer, Obstacle> {
+    async fn leave(&self) -> Result<FoundPlayer, SeatObstacle> {
         self.engine.note_use(&self.live).await?;
         let known = self.live.known_member(self.member).await?;
         let before = self.stored(&known);
@@ -421,7 +349,7 @@ impl SeatAttempt<'_> {
         Ok(self.found(player, None))
     }
 
-    async fn order(&self, tier: &str) -> Result<[FoundPlayer; 2], Obstacle> {
+    async fn order(&self, tier: &str) -> Result<[FoundPlayer; 2], SeatObstacle> {
         self.engine.note_use(&self.live).await?;
         // Only the stored definition may refuse a tier.
         let known = self.live.known_member(self.member).await?;
@@ -459,21 +387,23 @@ impl SeatAttempt<'_> {
     }
 
     fn stored(&self, known: &KnownMember) -> Player {
-        let player = known.stored.as_ref().map(|stored| stored.player.clone());
-        player.unwrap_or_else(|| Player::new(&self.period))
+        known
+            .stored
+            .as_ref()
+            .map_or_else(|| Player::new(&self.period), |stored| stored.player.clone())
     }
 
-    async fn look_up(&self) -> Result<FoundPlayer, Obstacle> {
+    async fn look_up(&self) -> Result<FoundPlayer, SeatObstacle> {
         let known = self.live.known_member(self.member).await?;
         let place = match self.place(&known).await {
-            Err(Obstacle::Failed(Error::LeagueTurning(_))) => None,
+            Err(SeatObstacle::Failed(Error::LeagueTurning(_))) => None,
             place => Some(place?),
         };
         Ok(self.found(self.stored(&known), place))
     }
 
     /// Where to seat the member.
-    async fn place(&self, known: &KnownMember) -> Result<Place, Obstacle> {
+    async fn place(&self, known: &KnownMember) -> Result<Place, SeatObstacle> {
         let (live, player) = (&self.live, self.turned(known).await?);
         let missed = self.engine.missed_periods(live, &player, &self.period);
         Ok(player.place_in(&live.board, &self.period, &missed.await?))
@@ -493,7 +423,7 @@ impl SeatAttempt<'_> {
         &self,
         known: &KnownMember,
         at: Option<Timestamp>,
-    ) -> Result<(), Obstacle> {
+    ) -> Result<(), SeatObstacle> {
         let Some(at) = at.filter(|_| known.was_erased) else {
             return Ok(());
         };
@@ -505,7 +435,7 @@ impl SeatAttempt<'_> {
         }
     }
 
-    async fn write(&self, known: KnownMember, new: Player) -> Result<(), Obstacle> {
+    async fn write(&self, known: KnownMember, new: Player) -> Result<(), SeatObstacle> {
         if known.was_erased {
             self.return_hide().await?;
         }
@@ -521,30 +451,30 @@ impl SeatAttempt<'_> {
 
     /// Gives the member the hide back that is stored with its erasure: first in the shard whose journal says who is hidden,
     /// and last at its home, so that the next request looks again if this breaks off. (Its cohort does this by itself.)
-    async fn return_hide(&self) -> Result<(), Obstacle> {
+    async fn return_hide(&self) -> Result<(), SeatObstacle> {
         let home = &self.live.shard_of(self.member).shard;
         for shard in [self.live.reference(), home] {
             let returned = hidden::return_hide(&self.engine.store, shard, self.member, self.now);
             if !returned.await? {
-                return Err(Obstacle::Erasing);
+                return Err(SeatObstacle::Erasing);
             }
         }
         Ok(())
     }
 
     /// The player, with its seats in earlier periods turned.
-    async fn turned(&self, known: &KnownMember) -> Result<Player, Obstacle> {
+    async fn turned(&self, known: &KnownMember) -> Result<Player, SeatObstacle> {
         let player = self.stored(known);
         if player.is_to_be_turned(&self.period) {
             let board = &self.live.board.id;
             (self.engine.hooks.turn_seat)(self.engine, board, self.member).await?;
-            return Err(Obstacle::Changed);
+            return Err(SeatObstacle::Changed);
         }
         Ok(player)
     }
 
     /// The player as of this period.
-    async fn advanced(&self, player: Player) -> Result<Player, Obstacle> {
+    async fn advanced(&self, player: Player) -> Result<Player, SeatObstacle> {
         let (engine, live, period) = (self.engine, &self.live, &self.period);
         let missed = engine.missed_periods(live, &player, period).await?;
         Ok(player.advanced_to(&live.board, period, &missed))
@@ -555,18 +485,18 @@ impl SeatAttempt<'_> {
             period: self.period,
             tier,
             member: self.member.clone(),
+            at: self.now,
         }
     }
 
     /// The number of a cohort of a tier with room.
-    async fn suggestion(&self, tier: u8) -> Result<u32, Obstacle> {
+    async fn suggestion(&self, tier: u8) -> Result<u32, SeatObstacle> {
         let calls = &self.live.seating.calls[self.live.board.shard_of_tier(&self.period, tier)];
-        let job = (self.wish(tier), self.now);
-        done(submit(&calls.suggest, job).await?)
+        done(submit(&calls.suggest, self.wish(tier)).await?)
     }
 
     /// Gives a suggested seat back if another request has seated the member in another cohort meanwhile.
-    async fn give_back(&self, Cohort { tier, number }: Cohort) -> Result<(), Obstacle> {
+    async fn give_back(&self, Cohort { tier, number }: Cohort) -> Result<(), SeatObstacle> {
         let player = self.stored(&self.live.known_member(self.member).await?);
         let seat = player.seat_in(&self.period);
         if seat.is_some_and(|seat| seat.cohort != Cohort { tier, number }) {
@@ -578,7 +508,7 @@ impl SeatAttempt<'_> {
     }
 
     /// Seats the member in its cohort, as written at its home.
-    async fn sit_down(&self, seat: Seat, reason: Reason) -> Result<TakenSeat, Obstacle> {
+    async fn sit_down(&self, seat: Seat, reason: Reason) -> Result<TakenSeat, SeatObstacle> {
         let board = &self.live.board;
         let calls = &self.live.seating.calls[board.shard_of_cohort(&self.period, seat.cohort)];
         let sitter = Sitter {
@@ -588,11 +518,10 @@ impl SeatAttempt<'_> {
             at: self.now,
             joins: reason == Reason::Join,
         };
-        let seated = submit(&calls.sit_down, (sitter, self.now)).await?;
         let Seated {
             joined_at,
             is_listed_now,
-        } = done(seated)?;
+        } = done(submit(&calls.sit_down, sitter).await?)?;
         Ok(TakenSeat {
             live: Arc::clone(&self.live),
             period: self.period,

@@ -10,10 +10,10 @@ use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
 
 use super::seats::Reason;
+use super::store::seats::KnownMember;
 use super::submission::Submission;
 use crate::core::{Engine, LiveBoard};
 use crate::domain::ids::{BoardId, MemberId};
-use crate::domain::league::player::Player;
 use crate::domain::league::{Cohort, Section};
 use crate::domain::period::{Period, Unit};
 use crate::runtime::join::join_all;
@@ -37,18 +37,21 @@ pub(crate) struct Sitting {
 }
 
 impl Sitting {
-    fn of(board: &LiveBoard, player: &Player, period: &Period) -> Self {
-        let last = player.seat.iter().map(|seat| (seat.start, seat.cohort));
-        let before = player.before.iter().map(|seat| (seat.start, seat.cohort));
+    fn of(board: &LiveBoard, known: &KnownMember, period: &Period) -> Self {
+        let player = known.stored.iter().map(|stored| &stored.player);
+        let last = player.clone().flat_map(|player| &player.seat);
+        let before = player.flat_map(|player| &player.before);
         let all = last
-            .chain(before)
+            .map(|seat| (seat.start, seat.cohort))
+            .chain(before.map(|seat| (seat.start, seat.cohort)))
             .map(|(start, cohort)| board.cohort_at(start, cohort));
         let own = all.clone().find(|seat| seat.period == *period);
         let mut earlier = all.filter(|seat| seat.period.start_ms < period.start_ms);
         Self {
             cohort: own.and_then(|own| own.cohort),
             before: earlier.next(),
-            ..Self::default()
+            was_erased: known.was_erased,
+            is_remembered: false,
         }
     }
 }
@@ -106,22 +109,18 @@ impl Engine {
         for (found, indexes) in join_all(asked).await {
             for index in indexes {
                 let submission = &mut open[index];
-                match &found {
-                    Ok(found) => {
-                        let period = period_of(live, unit, submission);
-                        let player = found.stored.as_ref().map(|stored| &stored.player);
-                        let sitting = player.map(|player| Sitting::of(live, player, &period));
-                        let sitting = Sitting {
-                            was_erased: found.was_erased,
-                            ..sitting.unwrap_or_default()
-                        };
-                        if sitting.cohort.is_some() {
-                            let member = &submission.incoming().member;
-                            live.known_seats.put(member, &period, sitting);
-                        }
-                        submission.sitting = sitting;
+                let found = match &found {
+                    Ok(found) => found,
+                    Err(error) => {
+                        submission.stage = error.clone().into();
+                        continue;
                     }
-                    Err(error) => submission.state = error.clone().into(),
+                };
+                let period = period_of(live, unit, submission);
+                submission.sitting = Sitting::of(live, found, &period);
+                if submission.sitting.cohort.is_some() {
+                    let member = &submission.incoming().member;
+                    live.known_seats.put(member, &period, submission.sitting);
                 }
             }
         }
@@ -149,7 +148,7 @@ impl Engine {
             .await;
         for (error, indexes) in seated {
             for (index, error) in indexes.into_iter().zip(error.into_iter().cycle()) {
-                open[index].state = error.into();
+                open[index].stage = error.into();
             }
         }
     }

@@ -5,7 +5,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::work;
 use crate::access::Caller;
-use crate::core::write::store::quotas::Taken;
+use crate::core::write::store::quotas::QuotaCount;
 use crate::domain::access::Scope;
 use crate::domain::board::Board;
 use crate::domain::event::Origin;
@@ -74,7 +74,7 @@ pub struct QuotaStates {
 }
 
 impl QuotaState {
-    fn new(board: &Board, used: &QuotaUse, taken: &Taken, now: Timestamp) -> Option<Self> {
+    fn new(board: &Board, used: &QuotaUse, taken: &QuotaCount, now: Timestamp) -> Option<Self> {
         let quota = board.definition.quotas.get(used.quota)?;
         let decimals = quota.decimals(board);
         let show = |amount: i64| Score::from_stored(amount).shown(decimals);
@@ -138,7 +138,8 @@ pub async fn get(
     }
     let member = params.member.as_deref().map(member_id).transpose()?;
     let (live, now, counts) = work::read(&app.engine, &board, &origin, member.as_ref()).await?;
-    let state = |(used, taken): &(QuotaUse, Taken)| QuotaState::new(&live.board, used, taken, now);
+    let state =
+        |(used, taken): &(QuotaUse, QuotaCount)| QuotaState::new(&live.board, used, taken, now);
     Ok(JsonResponse(QuotaStates {
         quotas: counts.iter().filter_map(state).collect(),
     }))

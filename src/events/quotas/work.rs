@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::core::write::store::quotas::{self, Taken};
+use crate::core::write::store::quotas::{self, QuotaCount};
 use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::event::Origin;
 use crate::domain::ids::{BoardId, MemberId};
@@ -17,7 +17,7 @@ pub async fn read(
     board: &BoardId,
     origin: &Origin,
     member: Option<&MemberId>,
-) -> Result<(Arc<LiveBoard>, Timestamp, Vec<(QuotaUse, Taken)>), Error> {
+) -> Result<(Arc<LiveBoard>, Timestamp, Vec<(QuotaUse, QuotaCount)>), Error> {
     engine
         .with_board(board, async |live| {
             let now = engine.clock.now();

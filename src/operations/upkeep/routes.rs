@@ -13,7 +13,7 @@ use crate::http::audited::Audit;
 use crate::http::extract::{Json, JsonResponse, JsonResult, PartParams, Query, Shared, State};
 use crate::http::problem::Problem;
 use crate::moves;
-use crate::moves::work::Spread;
+use crate::moves::work::BoardShards;
 use crate::operations::warnings;
 
 /// The events that wait in the queues of a board.
@@ -174,8 +174,8 @@ pub struct SpreadBody {
     put, path = "/v1/boards/{board}/shards", operation_id = "set_shards",
     request_body(content = SpreadBody, example = json!({"count": 1})),
     responses(
-        (status = 200, description = "The board already has this number of shards", body = Spread),
-        (status = 202, description = "A move to this number of shards is in progress", body = Spread),
+        (status = 200, description = "The board already has this number of shards", body = BoardShards),
+        (status = 202, description = "A move to this number of shards is in progress", body = BoardShards),
         (status = 409, description = "`board-in-use`: a move to another number of shards is in progress"),
     )
 )]
@@ -184,8 +184,8 @@ pub async fn spread(
     board: BoardId,
     audit: Audit,
     Json(SpreadBody { count }, _): Json<SpreadBody>,
-) -> Result<(StatusCode, JsonResponse<Spread>), Problem> {
-    let (before, spread) = moves::work::spread(&app.engine, &board, count).await?;
+) -> Result<(StatusCode, JsonResponse<BoardShards>), Problem> {
+    let (before, spread) = moves::work::begin_move(&app.engine, &board, count).await?;
     audit.before(&json!({"shards": before}));
     audit.after(&json!({"shards": spread.moving_to.unwrap_or(spread.shards)}));
     let status = match spread.moving_to {
@@ -198,9 +198,9 @@ pub async fn spread(
 /// Read the number of shards of a board, and the progress of a move.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/shards", operation_id = "get_shards",
-    responses((status = 200, description = "The shards of the board", body = Spread))
+    responses((status = 200, description = "The shards of the board", body = BoardShards))
 )]
-pub async fn shards(State(app): Shared, board: BoardId) -> JsonResult<Spread> {
+pub async fn shards(State(app): Shared, board: BoardId) -> JsonResult<BoardShards> {
     Ok(JsonResponse(
         moves::work::progress(&app.engine, &board).await?,
     ))

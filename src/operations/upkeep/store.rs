@@ -99,7 +99,7 @@ pub async fn of_shard(
         let entries = derived_entries(store, shard, derived.series).await?;
         let keys = entries
             .iter()
-            .map(|entry| of_sorted_set(shard, entry.zset()));
+            .map(|entry| of_sorted_set(shard, &entry.zset));
         whole.extend(keys.flatten());
     }
     let mut all = measure(store, whole).await?;

@@ -81,9 +81,8 @@ pub async fn queues(
     count: usize,
 ) -> Result<Part<(BoardId, Waiting), BoardId>, Error> {
     let mut of_boards: BTreeMap<BoardId, Vec<QueueName>> = BTreeMap::new();
-    for queue in queues::all(&engine.store).await? {
-        let id = queue.name.id.clone();
-        of_boards.entry(id).or_default().push(queue.name);
+    for name in queues::listed(&engine.store).await? {
+        of_boards.entry(name.id.clone()).or_default().push(name);
     }
     let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut rest = of_boards.range::<BoardId, _>((behind, Bound::Unbounded));

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use bytes::Bytes;
 use serde::Deserialize;
 
+use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::texts::words;
 use crate::domain::time::{Span, Timestamp};
@@ -54,6 +55,11 @@ impl DeadLetter {
             .chunks_exact(2)
             .find(|field| field[0] == name.as_bytes());
         found.map(|field| &field[1][..]).unwrap_or_default()
+    }
+
+    /// The event, or why it can't be read.
+    pub(crate) fn event(&self) -> Result<QueuedEvent, String> {
+        QueuedEvent::decode(self.field("id"), self.field("event"))
     }
 }
 

@@ -3,14 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::store::{self, DeadLetter, LetterId};
-use crate::core::{Engine, Error, LiveBoard};
+use super::store::{self, DEAD_LETTERS_KEPT, DeadLetter, LetterId, Replayed};
+use crate::core::{Engine, Error, LiveBoard, Outdated};
+use crate::domain::event::Rejection;
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::part::Part;
+use crate::domain::problems::Problem;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::queue::replaying;
+use crate::queue;
+use crate::queue::store::queues::QueueName;
 use crate::redis::Store;
 use crate::redis::entry::EntryId;
 use crate::runtime::join::try_join_all;
@@ -42,6 +45,12 @@ impl FoundLetter {
             event: letter.event().ok(),
         }
     }
+}
+
+/// The oldest place at which dead letters are kept.
+fn kept_from(engine: &Engine) -> EntryId {
+    let now = engine.clock.redis_now();
+    EntryId::from_ms(now.saturating_sub(DEAD_LETTERS_KEPT).ms())
 }
 
 /// The letters of a shard, read in parts.
@@ -95,7 +104,7 @@ pub async fn list(
 ) -> Result<(Arc<LiveBoard>, Part<FoundLetter, LetterId>), Error> {
     engine
         .with_board(board, async |live| {
-            let (store, kept) = (&engine.store, replaying::letters_from(engine));
+            let (store, kept) = (&engine.store, kept_from(engine));
             let mut shards: Vec<Letters<'_>> = live
                 .shards
                 .iter()
@@ -124,24 +133,122 @@ pub async fn list(
         .await
 }
 
-/// Puts the event of a dead letter back into its queue, unchanged, and removes the letter. Returns it, with its board.
+/// Puts the event of a dead letter back into its queue, with its id, its instant and its time of queuing, and removes the
+/// letter. Returns the letter and its board.
 pub async fn replay(
     engine: &Engine,
     board: &BoardId,
-    letter: &LetterId,
+    id: &LetterId,
 ) -> Result<(Arc<LiveBoard>, FoundLetter), Error> {
-    let (live, replayed) = replaying::replay(engine, board, letter).await?;
-    Ok((live, FoundLetter::new(*letter, &replayed)))
+    engine
+        .with_board(board, async |live| {
+            let (shard, letter) = find(engine, &live, id).await?;
+            if !live.board.has_queues() {
+                return Err(Problem::board_moving(board).into());
+            }
+            let (event, now) = (letter.event.as_ref(), engine.clock.now());
+            if let Some(event) = event {
+                check(&live, shard, event, now)?;
+            }
+            engine.note_use(&live).await?;
+            // The board may forget records from before a move before the queue reaches the event.
+            if let Some(event) = event {
+                match engine.known_before(&live, &event.id, &event.member).await? {
+                    Some(known) if known.fingerprint == event.fingerprint => {
+                        return discard(engine, board, id).await.map(|found| (live, found));
+                    }
+                    Some(_) => {
+                        let reused = Rejection::IdReused;
+                        return Err(Error::rejected(&live.board, reused, event.at, now));
+                    }
+                    None => {}
+                }
+            }
+            let queue::QueueState { rooms, queues, .. } = queue::of(engine);
+            let room = rooms.of(&engine.store, shard);
+            match store::replay(&engine.store, shard, id.place, room).await? {
+                Replayed::Done(bytes) => {
+                    rooms.note(&engine.store, shard, bytes);
+                    queues.wake([QueueName::of(shard)]);
+                    return Ok((Arc::clone(&live), letter));
+                }
+                Replayed::Gone => return Err(not_found(id)),
+                // If the erasure covers the letter, this removes it.
+                Replayed::Erasing => match event {
+                    Some(event) => engine.forget(board, &event.member).await?,
+                    None => engine.forget_all(board).await?,
+                },
+                Replayed::Erased(erased_at) => {
+                    let at = event.map_or(erased_at, |event| event.at);
+                    let rejection = Rejection::Erased(erased_at);
+                    return Err(Error::rejected(&live.board, rejection, at, now));
+                }
+                Replayed::NoRoom => return Err(Problem::queue_full().into()),
+            }
+            Err(Error::Again(Outdated::Board))
+        })
+        .await
 }
 
 /// Removes and returns a dead letter. Its event never counts.
 pub async fn discard(
     engine: &Engine,
     board: &BoardId,
-    letter: &LetterId,
+    id: &LetterId,
 ) -> Result<FoundLetter, Error> {
-    let discarded = replaying::discard(engine, board, letter).await?;
-    Ok(FoundLetter::new(*letter, &discarded))
+    engine
+        .with_board(board, async |live| {
+            let (shard, letter) = find(engine, &live, id).await?;
+            if store::discard(&engine.store, shard, id.place).await? {
+                Ok(letter)
+            } else {
+                Err(not_found(id))
+            }
+        })
+        .await
+}
+
+/// A dead letter of a board, and its shard.
+async fn find<'a>(
+    engine: &Engine,
+    live: &'a LiveBoard,
+    id: &LetterId,
+) -> Result<(&'a Shard, FoundLetter), Error> {
+    let is_it = |shard: &&Shard| shard.shard_id == id.shard && shard.generation == id.generation;
+    let shard = live
+        .shards
+        .iter()
+        .map(|live| &live.shard)
+        .find(is_it)
+        .filter(|_| id.place >= kept_from(engine))
+        .ok_or_else(|| not_found(id))?;
+    let letters = store::list(&engine.store, shard, id.place, 1).await?;
+    let letter = letters
+        .iter()
+        .find(|letter| letter.place == id.place && letter.is_told())
+        .ok_or_else(|| not_found(id))?;
+    Ok((shard, FoundLetter::new(*id, letter)))
+}
+
+fn not_found(id: &LetterId) -> Error {
+    Problem::dead_letter_not_found(id).into()
+}
+
+/// Whether an event would not become a dead letter again at once.
+fn check(
+    live: &LiveBoard,
+    shard: &Shard,
+    event: &QueuedEvent,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let no = |detail: &str| Err(Problem::not_replayable(detail).into());
+    if let Some(detail) = event.too_long_wait(now) {
+        return no(&detail);
+    }
+    if live.shard_of(&event.member).shard.shard_id != shard.shard_id {
+        return no("it is in another shard than its member");
+    }
+    Ok(())
 }
 
 /// The letters of a shard whose events have this id.
@@ -151,7 +258,7 @@ pub(crate) async fn letters_under(
     id: &EventId,
 ) -> Result<Vec<FoundLetter>, Error> {
     let (store, mut found) = (&engine.store, Vec::new());
-    let mut letters = Letters::of(shard, replaying::letters_from(engine), None);
+    let mut letters = Letters::of(shard, kept_from(engine), None);
     loop {
         letters.read_on(store, PART_MAX).await?;
         if letters.read.is_empty() {

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::work::{self, EventStatus, EventsRequest};
+use super::work::{self, EventStatus};
 use crate::access::Caller;
 use crate::domain::board::Board;
 pub use crate::domain::event::Status as EventOutcome;
+use crate::domain::event::{Change, Outcome};
 use crate::domain::ids::{BoardId, EventId};
-use crate::domain::score::{Score, ShownScore};
+use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
-use crate::domain::window::Window;
 use crate::http::extract::{JsonResponse, JsonResult, Query, Shared, State, invalid, member_id};
 use crate::http::problem::{Problem, ProblemBody};
 
@@ -144,20 +144,24 @@ impl EventStatusBody {
                 at,
                 problem: Problem::from(error).item(),
             })),
-            EventStatus::Applied { status, at, scores } => {
-                let standing = |(window, score): (Window, Score)| {
-                    let period = board.calendar.containing(window.unit(), at);
+            EventStatus::Applied(Outcome {
+                status,
+                at,
+                changes,
+            }) => {
+                let standing = |change: Change| {
+                    let period = board.calendar.containing(change.window.unit(), at);
                     StandingScore {
-                        window: window.to_string(),
+                        window: change.window.to_string(),
                         key: board.calendar.key(&period),
-                        score: score.shown(board.definition.decimals),
+                        score: change.score.shown(board.definition.decimals),
                     }
                 };
                 Self::Applied(AppliedEvent {
                     id,
                     at,
                     outcome: status,
-                    standings: scores.into_iter().map(standing).collect(),
+                    standings: changes.into_iter().map(standing).collect(),
                 })
             }
         }
@@ -190,18 +194,14 @@ pub async fn get(
         Some((player, _)) => EventId::of_player(player.sub(), &id),
         None => id,
     };
-    let request = EventsRequest {
-        board,
-        id,
-        member: params.member.as_deref().map(member_id).transpose()?,
-    };
-    let (live, mut events) = work::find(&app.engine, &request).await?;
+    let member = params.member.as_deref().map(member_id).transpose()?;
+    let (live, mut events) = work::find(&app.engine, &board, &id, member.as_ref()).await?;
     if !caller.may_read(&live.board) {
         events.iter_mut().for_each(EventStatus::withhold);
     }
     let events = events
         .into_iter()
-        .map(|event| EventStatusBody::new(&live.board, &request.id, event));
+        .map(|event| EventStatusBody::new(&live.board, &id, event));
     Ok(JsonResponse(EventStatuses {
         events: events.collect(),
     }))

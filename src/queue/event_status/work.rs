@@ -3,44 +3,28 @@
 use std::sync::Arc;
 
 use crate::core::hide::store::erasures;
-use crate::core::write::store::events::{self, Known};
+use crate::core::write::store::events::{self, Remembered};
 use crate::core::{Engine, Error, LiveBoard};
-use crate::domain::event::Status;
+use crate::domain::event::Outcome;
 use crate::domain::ids::{BoardId, EventId, MemberId};
 use crate::domain::intake::KnownOffsets;
 use crate::domain::queued::QueuedEvent;
-use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::domain::window::Window;
 use crate::queue::dead_letters::work::FoundLetter;
-use crate::queue::intake::{self, LogEvent, Sought};
-use crate::queue::refusal::Refusal;
+use crate::queue::fate::Refusal;
+use crate::queue::intake::{self, Sought};
 use crate::queue::store::{queued, queues};
 use crate::queue::{self, dead_letters};
 use crate::redis::StoreError;
 use crate::runtime::join::try_join_all;
 
-#[derive(Clone, Debug)]
-pub struct EventsRequest {
-    pub board: BoardId,
-    pub id: EventId,
-    /// The member; without one, all shards are asked.
-    pub member: Option<MemberId>,
-}
-
 #[derive(Debug)]
 pub enum EventStatus {
     /// It waits to be applied.
     Queued(Box<QueuedEvent>),
-    Applied {
-        /// How it ended.
-        status: Status,
-        /// The instant that it counted for.
-        at: Timestamp,
-        /// The scores that its member had then, in the order of the windows. Empty if its member may have been erased.
-        scores: Vec<(Window, Score)>,
-    },
+    /// It was accepted. There are no changes if its member may have been erased.
+    Applied(Outcome),
     /// It was rejected when it was to be applied.
     Rejected {
         /// The instant that it would have counted for.
@@ -54,7 +38,7 @@ impl EventStatus {
     /// Removes what only callers that may read the board see.
     pub fn withhold(&mut self) {
         match self {
-            Self::Applied { scores, .. } => scores.clear(),
+            Self::Applied(outcome) => outcome.changes.clear(),
             Self::Rejected { error, .. } => error.withhold_counts(),
             Self::Queued(_) | Self::Dead(_) => {}
         }
@@ -65,7 +49,7 @@ impl EventStatus {
 #[derive(Default)]
 struct Found {
     waiting: Vec<QueuedEvent>,
-    known: Vec<Known>,
+    known: Vec<Remembered>,
     refused: Vec<String>,
     letters: Vec<FoundLetter>,
 }
@@ -104,193 +88,187 @@ impl Found {
 /// they are remembered, and dead letters. Also returns the board.
 pub async fn find(
     engine: &Engine,
-    request: &EventsRequest,
+    board: &BoardId,
+    id: &EventId,
+    member: Option<&MemberId>,
 ) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
-    let find = async |live| find_events(engine, live, request).await;
-    engine.with_board(&request.board, find).await
+    engine
+        .with_board(board, async |live| {
+            let search = Search {
+                engine,
+                live: &live,
+                id,
+                member,
+            };
+            let events = search.run().await?;
+            Ok((live, events))
+        })
+        .await
 }
 
-async fn find_events(
-    engine: &Engine,
-    live: Arc<LiveBoard>,
-    request: &EventsRequest,
-) -> Result<(Arc<LiveBoard>, Vec<EventStatus>), Error> {
-    let mut found = look_for_id(engine, &live, request).await?;
-    if found.is_empty() {
-        let in_log = look_in_log(engine, &live, request).await?;
-        // Meanwhile a dead letter may have been replayed behind the search, or an event taken from the log.
-        found = look_for_id(engine, &live, request).await?;
+/// A search for the events of a board under an id, of one member or of any.
+struct Search<'a> {
+    engine: &'a Engine,
+    live: &'a LiveBoard,
+    id: &'a EventId,
+    member: Option<&'a MemberId>,
+}
+
+impl<'a> Search<'a> {
+    async fn run(&self) -> Result<Vec<EventStatus>, Error> {
+        let mut found = self.look_in_shards().await?;
         if found.is_empty() {
-            found.waiting = in_log;
+            let in_log = self.look_in_log().await?;
+            // Meanwhile a dead letter may have been replayed behind the search, or an event taken from the log.
+            found = self.look_in_shards().await?;
+            if found.is_empty() {
+                found.waiting = in_log;
+            }
         }
-    }
-    if let Some(member) = &request.member {
-        found.keep_own(member);
-    }
-    found.tell_once();
-    let mut events: Vec<_> = found
-        .waiting
-        .into_iter()
-        .map(|event| EventStatus::Queued(Box::new(event)))
-        .collect();
-    let is_taken = !found.known.is_empty();
-    for known in found.known {
-        events.push(applied(engine, &live, request.member.as_ref(), known).await?);
-    }
-    // A refused event doesn't reserve its id.
-    for refused in found.refused.iter().filter(|_| !is_taken) {
-        events.push(refusal(refused)?);
-    }
-    let letters = found.letters.into_iter();
-    events.extend(letters.map(|letter| EventStatus::Dead(Box::new(letter))));
-    Ok((live, events))
-}
-
-/// The events with this id that wait in the log, and were not taken before this began.
-async fn look_in_log(
-    engine: &Engine,
-    live: &LiveBoard,
-    request: &EventsRequest,
-) -> Result<Vec<QueuedEvent>, Error> {
-    let Some(log) = queue::of(engine)
-        .log
-        .as_ref()
-        .filter(|_| !live.board.is_league())
-    else {
-        return Ok(Vec::new());
-    };
-    let (board, id, member) = (&*live.board, &request.id, request.member.as_ref());
-    let store = &engine.store;
-    let mut from = Vec::new();
-    for (partition, _) in log.ends().await? {
-        let known = current_shards(live, member)
+        if let Some(member) = self.member {
+            found.keep_own(member);
+        }
+        found.tell_once();
+        let mut events: Vec<_> = found
+            .waiting
             .into_iter()
-            .map(|shard| intake::store::known_offsets(store, shard, &partition));
-        let known = try_join_all(known).await?;
-        let least = known.iter().map(KnownOffsets::taken).min().flatten();
-        // A shard that knows nothing of a partition has taken no record of it before the floor.
-        let least = match least {
-            None => intake::store::floor(store, &partition).await?,
-            least => least,
-        };
-        from.extend(least.map(|least| (partition, least)));
-    }
-    let sought = Sought {
-        board,
-        id,
-        member,
-        from: &from,
-    };
-    let now = engine.clock.now();
-    let events = log.find(sought).await?.into_iter();
-    let is_of_board = |event: &LogEvent| event.generation.is_none_or(|of| of == board.generation);
-    let events = events.filter(is_of_board);
-    // An event that its board can't read will be dead, and is reported with the dead records.
-    Ok(events
-        .filter_map(|event| event.queued(board, || id.clone(), now).ok())
-        .collect())
-}
-
-/// Everything that the shards know about the event.
-async fn look_for_id(
-    engine: &Engine,
-    live: &LiveBoard,
-    request: &EventsRequest,
-) -> Result<Found, Error> {
-    let (id, member) = (&request.id, request.member.as_ref());
-    let (store, mut found) = (&engine.store, Found::default());
-    let of_shards = shards_for(live, member).into_iter().map(async |shard| {
-        // In this order: an event that is applied or dies between two of these reads is seen twice, not missed.
-        let waiting = queues::find(store, shard, id).await?;
-        let known = events::known(store, shard, id).await?;
-        let refused = queued::refused(store, shard, &[id]).await?;
-        Ok::<_, Error>((waiting, known, refused))
-    });
-    for (waiting, known, refused) in try_join_all(of_shards).await? {
-        found.waiting.extend(waiting);
-        found.known.extend(known);
-        found.refused.extend(refused.into_iter().flatten());
-    }
-    // Letters move along with their board.
-    let letters = current_shards(live, member)
-        .into_iter()
-        .map(|shard| dead_letters::work::letters_under(engine, shard, id));
-    for letters in try_join_all(letters).await? {
-        found.letters.extend(letters);
-    }
-    Ok(found)
-}
-
-/// An accepted event; without its scores if they may be from before an erasure of its member.
-///
-/// The record of an event does not name its member, so it may be another one than was asked for. But erasures of different
-/// members have different numbers, so if the record has one, it identifies the member.
-async fn applied(
-    engine: &Engine,
-    live: &LiveBoard,
-    member: Option<&MemberId>,
-    known: Known,
-) -> Result<EventStatus, Error> {
-    let is_current = match member.filter(|_| known.erasure > 0) {
-        Some(member) => {
-            let shard = &live.shard_of(member).shard;
-            let last = erasures::last(&engine.store, shard, member).await?;
-            last.is_some_and(|last| last.number == known.erasure)
+            .map(|event| EventStatus::Queued(Box::new(event)))
+            .collect();
+        let is_taken = !found.known.is_empty();
+        for known in found.known {
+            events.push(self.applied(known).await?);
         }
-        None => !has_erased(engine, live, member).await?,
-    };
-    let scores = known.scores.into_iter().filter(|_| is_current);
-    Ok(EventStatus::Applied {
-        status: known.status,
-        at: known.at,
-        scores: scores.collect(),
-    })
-}
+        // A refused event doesn't reserve its id.
+        for refused in found.refused.iter().filter(|_| !is_taken) {
+            events.push(refusal(refused)?);
+        }
+        let letters = found.letters.into_iter();
+        events.extend(letters.map(|letter| EventStatus::Dead(Box::new(letter))));
+        Ok(events)
+    }
 
-/// Whether an erased member may own the event. `member` is the one that was asked for, if any.
-async fn has_erased(
-    engine: &Engine,
-    live: &LiveBoard,
-    member: Option<&MemberId>,
-) -> Result<bool, Error> {
-    // Members of one former shard may be in any shard now.
-    let member = member.filter(|_| live.former.is_empty());
-    let asked = current_shards(live, member)
-        .into_iter()
-        .map(|shard| erasures::has_erased(&engine.store, shard));
-    Ok(try_join_all(asked).await?.contains(&true))
+    /// The events that wait in the log, and were not taken before this began.
+    async fn look_in_log(&self) -> Result<Vec<QueuedEvent>, Error> {
+        let &Self { engine, id, .. } = self;
+        let board = &*self.live.board;
+        let Some(log) = queue::of(engine)
+            .log
+            .as_ref()
+            .filter(|_| !board.is_league())
+        else {
+            return Ok(Vec::new());
+        };
+        let store = &engine.store;
+        let mut from = Vec::new();
+        for (partition, _) in log.ends().await? {
+            let known = self
+                .current_shards(self.member)
+                .into_iter()
+                .map(|shard| intake::store::known_offsets(store, shard, &partition));
+            let known = try_join_all(known).await?;
+            // A shard that knows nothing of a partition has taken no record of it before the floor.
+            let least = match known.iter().map(KnownOffsets::taken).min().flatten() {
+                None => intake::store::floor(store, &partition).await?,
+                least => least,
+            };
+            from.extend(least.map(|least| (partition, least)));
+        }
+        let sought = Sought {
+            board,
+            id,
+            member: self.member,
+            from: &from,
+        };
+        let now = engine.clock.now();
+        // An event that its board can't read will be dead, and is reported with the dead records.
+        Ok(log
+            .find(sought)
+            .await?
+            .into_iter()
+            .filter(|event| event.generation.is_none_or(|of| of == board.generation))
+            .filter_map(|event| event.queued(board, || id.clone(), now).ok())
+            .collect())
+    }
+
+    /// Everything that the shards know.
+    async fn look_in_shards(&self) -> Result<Found, Error> {
+        let &Self {
+            engine, live, id, ..
+        } = self;
+        let (store, current) = (&engine.store, self.current_shards(self.member));
+        let former = live
+            .former
+            .iter()
+            .flat_map(|former| former.shards_for(self.member));
+        let of_shards = current.iter().copied().chain(former).map(async |shard| {
+            // In this order: an event that is applied or dies between two of these reads is seen twice, not missed.
+            let waiting = queues::find(store, shard, id).await?;
+            let known = events::remembered(store, shard, id).await?;
+            let refused = queued::refused(store, shard, id).await?;
+            Ok::<_, Error>((waiting, known, refused))
+        });
+        let mut found = Found::default();
+        for (waiting, known, refused) in try_join_all(of_shards).await? {
+            found.waiting.extend(waiting);
+            found.known.extend(known);
+            found.refused.extend(refused);
+        }
+        // Letters move along with their board.
+        let letters = current
+            .into_iter()
+            .map(|shard| dead_letters::work::letters_under(engine, shard, id));
+        found.letters = try_join_all(letters).await?.concat();
+        Ok(found)
+    }
+
+    /// An accepted event; without its scores if they may be from before an erasure of its member.
+    ///
+    /// The record of an event does not name its member, so it may be another one than was asked for. But erasures of
+    /// different members have different numbers, so if the record has one, it identifies the member.
+    async fn applied(&self, mut known: Remembered) -> Result<EventStatus, Error> {
+        let is_current = match self.member.filter(|_| known.erasure > 0) {
+            Some(member) => {
+                let shard = &self.live.shard_of(member).shard;
+                let last = erasures::last(&self.engine.store, shard, member).await?;
+                last.is_some_and(|last| last.number == known.erasure)
+            }
+            None => !self.has_erased().await?,
+        };
+        if !is_current {
+            known.outcome.changes.clear();
+        }
+        Ok(EventStatus::Applied(known.outcome))
+    }
+
+    /// Whether an erased member may own the event.
+    async fn has_erased(&self) -> Result<bool, Error> {
+        // Members of one former shard may be in any shard now.
+        let member = self.member.filter(|_| self.live.former.is_empty());
+        let asked = self
+            .current_shards(member)
+            .into_iter()
+            .map(|shard| erasures::has_erased(&self.engine.store, shard));
+        Ok(try_join_all(asked).await?.contains(&true))
+    }
+
+    /// The current shards that may know an event of this member, or of any member.
+    fn current_shards(&self, member: Option<&MemberId>) -> Vec<&'a Shard> {
+        let live = self.live;
+        // In a league, any cohort may remember it.
+        match member {
+            Some(member) if !live.board.is_league() => vec![&live.shard_of(member).shard],
+            _ => live.shards.iter().map(|live| &live.shard).collect(),
+        }
+    }
 }
 
 /// Parses a stored refusal.
 fn refusal(json: &str) -> Result<EventStatus, Error> {
-    let read = serde_json::from_str::<Refusal>(json);
-    let refusal = read.map_err(|error| {
-        let message = format!("a stored refusal can't be read: {error}");
-        StoreError::Unexpected(message)
+    let refusal: Refusal = serde_json::from_str(json).map_err(|error| {
+        StoreError::Unexpected(format!("a stored refusal can't be read: {error}"))
     })?;
     Ok(EventStatus::Rejected {
         at: refusal.at,
         error: refusal.into(),
     })
-}
-
-/// The shards, including former ones, that may know an event of this member, or of any member.
-fn shards_for<'a>(live: &'a LiveBoard, member: Option<&MemberId>) -> Vec<&'a Shard> {
-    let former = live
-        .former
-        .iter()
-        .flat_map(|former| former.shards_for(member));
-    current_shards(live, member)
-        .into_iter()
-        .chain(former)
-        .collect()
-}
-
-/// The current shards that may know an event of this member, or of any member.
-fn current_shards<'a>(live: &'a LiveBoard, member: Option<&MemberId>) -> Vec<&'a Shard> {
-    // In a league, any cohort may remember it.
-    match member {
-        Some(member) if !live.board.is_league() => vec![&live.shard_of(member).shard],
-        _ => live.shards.iter().map(|live| &live.shard).collect(),
-    }
 }

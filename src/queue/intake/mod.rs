@@ -67,8 +67,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::start::Start;
 pub use self::taking::Intake;
-use super::burying::DeadEvent;
-use crate::core::write::events::Incoming;
+use super::dead_letters::store::DeadReason;
+use super::store::queues::QueueName;
+use crate::core::write::events::IncomingEvent;
 use crate::core::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::event::FUTURE_MS_MAX;
@@ -76,6 +77,7 @@ use crate::domain::ids::{EventId, MemberId};
 use crate::domain::intake::{Backlog, Partition};
 use crate::domain::queued::QueuedEvent;
 use crate::domain::time::Timestamp;
+use crate::redis::entry::EntryId;
 
 /// How often a consumer calls [`Intake::pass`].
 pub const PASS_INTERVAL: Duration = Duration::from_millis(250);
@@ -88,7 +90,7 @@ pub struct LogEvent {
     /// does not count.
     pub generation: Option<u64>,
     /// The event. Without `id` it gets a unique one; without `at` it counts for `logged_at`. `queued` is `None`.
-    pub incoming: Incoming,
+    pub incoming: IncomingEvent,
     /// The time of the record.
     pub logged_at: Timestamp,
 }
@@ -172,6 +174,21 @@ pub struct Sought<'a> {
     pub from: &'a [(Partition, i64)],
 }
 
+/// An event that is about to become a dead letter.
+#[derive(Debug)]
+pub struct DyingEvent<'a> {
+    pub board: &'a Board,
+    pub queue: &'a QueueName,
+    /// Its place there.
+    pub entry: EntryId,
+    /// The event; `None` if it can't be read.
+    pub event: Option<QueuedEvent>,
+    /// The kind of dead letter.
+    pub reason: DeadReason,
+    /// What is wrong, for people.
+    pub detail: &'a str,
+}
+
 /// What the engine needs of the log. The service has one if its queue is a log.
 pub trait EventLog: fmt::Debug + Send + Sync {
     /// Appends an event of a board. When this returns, the log has it as safely as it stores anything. The record's time is
@@ -198,7 +215,7 @@ pub trait EventLog: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// [`Error::Log`]: the copy may or may not be in the log.
-    fn bury<'a>(&'a self, dead: DeadEvent<'a>) -> BoxFuture<'a, Result<(), Error>> {
+    fn bury<'a>(&'a self, dead: DyingEvent<'a>) -> BoxFuture<'a, Result<(), Error>> {
         drop(dead);
         Box::pin(async { Ok(()) })
     }

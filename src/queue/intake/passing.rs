@@ -17,7 +17,7 @@ use futures::stream::{self, StreamExt};
 use super::start::{self, AT_ONCE};
 use super::taking::Intake;
 use super::{PASS_INTERVAL, store};
-use crate::core::{ATTEMPTS_MAX, Error, LiveBoard, Outdated};
+use crate::core::{ATTEMPTS_MAX, Error, LiveBoard};
 use crate::domain::ids::BoardId;
 use crate::queue::store::queues::QueueName;
 
@@ -102,28 +102,16 @@ impl Intake {
         let (mut left, mut count, mut failed) = (ids.clone(), 0, None);
         for _ in 0..ATTEMPTS_MAX {
             let boards = self.load(&left, &mut failed).await;
-            left.clear();
-            let mut tasks = Vec::new();
+            let mut takes = Vec::new();
             for live in &boards {
                 self.know(live);
                 let shards = (0..live.shards.len()).filter(|index| is_wanted(live, *index));
-                tasks.extend(shards.map(|index| self.task(live, index, Vec::new(), self.position)));
+                takes
+                    .extend(shards.map(|index| self.share(live, index, Vec::new(), self.position)));
             }
-            let running = stream::iter(tasks)
-                .map(|task| self.run(task))
-                .buffer_unordered(AT_ONCE);
-            let outcomes: Vec<_> = running.collect().await;
-            for outcome in outcomes {
-                self.note(&outcome);
-                match outcome.end {
-                    Ok(()) => count += 1,
-                    Err(Error::Again(Outdated::Board)) => {
-                        left.insert(outcome.live.board.id.clone());
-                    }
-                    Err(error @ Error::Again(_)) => return Err(error),
-                    Err(error) => failed = Some(error),
-                }
-            }
+            let outcome = self.run(takes).await?;
+            (left, count) = (outcome.stale, count + outcome.count);
+            failed = outcome.failed.or(failed);
             if left.is_empty() {
                 break;
             }

@@ -40,7 +40,7 @@ pub struct Take<'a> {
 
 /// What a shard took.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Taken {
+pub enum ShardTaken {
     /// All records before this offset. If it is less than `upto`, there is no room for the event at it.
     Upto {
         offset: i64,
@@ -59,7 +59,7 @@ pub async fn take(
     shard: &Shard,
     take: &Take<'_>,
     room: Room,
-) -> Result<Taken, StoreError> {
+) -> Result<ShardTaken, StoreError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
     enum Reply {
@@ -98,17 +98,16 @@ pub async fn take(
             call.write().await?
         };
         match reply {
-            Reply::Ok(offset, bytes) => return Ok(Taken::Upto { offset, bytes }),
-            Reply::Held => return Ok(Taken::Held),
-            Reply::GoneBack => return Ok(Taken::GoneBack),
+            Reply::Ok(offset, bytes) => return Ok(ShardTaken::Upto { offset, bytes }),
+            Reply::Held => return Ok(ShardTaken::Held),
+            Reply::GoneBack => return Ok(ShardTaken::GoneBack),
             Reply::Unindexed(listed) => {
                 queues::enlist(store, &QueueName::of(shard), &listed).await?;
                 epoch = listed;
             }
             Reply::Former(Tail(shardings)) => {
                 for name in shardings {
-                    let places = former_places(&name, take.events)?;
-                    former.insert(name, places);
+                    former.insert(name.clone(), former_places(&name, take.events)?);
                 }
             }
         }
@@ -147,8 +146,9 @@ pub async fn all_known_offsets(
         if let Some(partition) = field.strip_prefix(FORMER) {
             known.entry(partition.to_owned()).or_default().former = read_former(&value)?;
         } else if field != ENDS {
-            let own = std::str::from_utf8(&value).ok();
-            let own = own.and_then(|text| text.parse().ok());
+            let own = str::from_utf8(&value)
+                .ok()
+                .and_then(|text| text.parse().ok());
             let unexpected =
                 || StoreError::Unexpected(format!("an offset can't be read: {value:?}"));
             known.entry(field).or_default().own = Some(own.ok_or_else(unexpected)?);
@@ -212,13 +212,13 @@ pub async fn hold_queues(store: &Store, board: &Arc<Board>) -> Result<(), StoreE
 
 /// The index of the shard of a former sharding that each event was in.
 fn former_places(sharding: &str, events: &[(i64, QueuedEvent)]) -> Result<Vec<usize>, StoreError> {
-    let parsed: Result<Sharding, _> = sharding.parse();
-    let sharding = parsed.map_err(|error| {
+    let sharding: Sharding = sharding.parse().map_err(|error| {
         StoreError::Unexpected(format!("a sharding can't be read: {sharding:?}: {error}"))
     })?;
-    let places = events.iter();
-    let places = places.map(|(_, event)| sharding.index_of(&event.member));
-    Ok(places.collect())
+    Ok(events
+        .iter()
+        .map(|(_, event)| sharding.index_of(&event.member))
+        .collect())
 }
 
 fn read_former(packed: &[u8]) -> Result<Vec<FormerOffsets>, StoreError> {

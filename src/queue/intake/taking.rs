@@ -4,14 +4,16 @@
 //! This must be true whatever other consumers do, and however late the call is. So the intake remembers for each shard the
 //! offset of its last answer, and for shards that have not answered yet the offset at which it began to read.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::start::Start;
-use super::store::{self, Take, Taken};
+use futures::stream::{self, StreamExt};
+
+use super::start::{AT_ONCE, Start};
+use super::store::{self, ShardTaken, Take};
 use super::{DeadCause, DeadRecord, LogEvent, Taking};
 use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard, Outdated};
 use crate::domain::ids::{BoardId, EventId};
@@ -22,7 +24,6 @@ use crate::domain::shard::Sharding;
 use crate::domain::time::Timestamp;
 use crate::queue;
 use crate::queue::store::queues::QueueName;
-use crate::runtime::join::join_all;
 
 /// The most events of one call.
 const CALL_EVENTS_MAX: usize = 200;
@@ -40,7 +41,7 @@ pub struct Intake {
     upto: i64,
     /// Boards that are not in `boards` were given nothing after this.
     pub(super) since: i64,
-    pub(super) boards: HashMap<BoardId, Given>,
+    pub(super) boards: HashMap<BoardId, GivenRecords>,
     /// The shards that knew the partition at the beginning, and have not answered yet.
     known: HashSet<QueueName>,
     /// The position of the last round through all shards, and when the next one is due.
@@ -50,7 +51,7 @@ pub struct Intake {
 
 /// What the shards of a board were given, and have answered.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct GivenRecords {
     generation: u64,
     sharding: Sharding,
     /// Shards that have not answered were given nothing after this.
@@ -60,7 +61,7 @@ pub(super) struct Given {
 }
 
 /// What a shard is to take.
-pub(super) struct Task {
+pub(super) struct ShardShare {
     live: Arc<LiveBoard>,
     index: usize,
     base: i64,
@@ -69,13 +70,21 @@ pub(super) struct Task {
     upto: i64,
 }
 
-pub(super) struct Outcome {
-    pub(super) live: Arc<LiveBoard>,
-    index: usize,
-    /// The offset up to which it has taken records, if it has answered.
-    taken: Option<i64>,
-    /// A failure is to be retried after a pause; [`Outdated::Board`] at once, after reading the board.
-    pub(super) end: Result<(), Error>,
+impl ShardShare {
+    fn name(&self) -> QueueName {
+        QueueName::of(&self.live.shards[self.index].shard)
+    }
+}
+
+/// The outcome of taking.
+#[derive(Default)]
+pub(super) struct TakeOutcome {
+    /// How many shards took everything.
+    pub(super) count: u32,
+    /// Boards that have changed: read them, and try again at once.
+    pub(super) stale: BTreeSet<BoardId>,
+    /// Why some shards failed: try again after a pause.
+    pub(super) failed: Option<Error>,
 }
 
 /// The events of a board to be taken, with their offsets, by shard.
@@ -152,14 +161,13 @@ impl Intake {
     }
 
     async fn try_to_take(&mut self) -> Result<Taking, Error> {
-        let mut waits = None;
-        let (boards, dead) = self.sort(&mut waits).await?;
+        let (boards, dead, waits) = self.sort().await;
         if !dead.is_empty() {
             self.batch
                 .retain(|event| dead.iter().all(|dead| dead.offset != event.offset));
             return Ok(Taking::Dead(dead));
         }
-        let mut tasks = Vec::new();
+        let mut takes = Vec::new();
         for OfBoard { live, mut shards } in boards {
             let is_asked: Vec<bool> = shards.iter().map(|events| !events.is_empty()).collect();
             let prepared = async {
@@ -172,39 +180,23 @@ impl Intake {
             if self.engine.unless_again(id, prepared).await?.is_none() {
                 return Err(Error::Again(Outdated::Board));
             }
-            let of_board = shards
-                .into_iter()
-                .enumerate()
-                .filter(|(index, _)| is_asked[*index]);
-            for (index, events) in of_board {
-                tasks.push(self.task(&live, index, events, self.upto));
+            for (index, events) in shards.into_iter().enumerate() {
+                if is_asked[index] {
+                    takes.push(self.share(&live, index, events, self.upto));
+                }
             }
         }
-        let names: Vec<QueueName> = tasks
-            .iter()
-            .map(|task| QueueName::of(&task.live.shards[task.index].shard))
-            .collect();
-        let outcomes = join_all(tasks.into_iter().map(|task| self.run(task))).await;
+        let names: Vec<_> = takes.iter().map(ShardShare::name).collect();
+        let taken = self.run(takes).await;
         queue::of(&self.engine).queues.wake(names);
-        let mut is_stale = false;
-        for outcome in outcomes {
-            self.note(&outcome);
-            match outcome.end {
-                Ok(()) => {}
-                Err(Error::Again(Outdated::Board)) => {
-                    self.engine.reload(&outcome.live.board.id).await?;
-                    is_stale = true;
-                }
-                Err(error @ Error::Again(_)) => return Err(error),
-                Err(error) => {
-                    waits.get_or_insert(error);
-                }
-            }
+        let TakeOutcome { stale, failed, .. } = taken?;
+        for id in &stale {
+            self.engine.reload(id).await?;
         }
-        if let Some(error) = waits {
+        if let Some(error) = waits.or(failed) {
             return Err(error);
         }
-        if is_stale {
+        if !stale.is_empty() {
             return Err(Error::Again(Outdated::Board));
         }
         self.batch.clear();
@@ -212,24 +204,21 @@ impl Intake {
         Ok(Taking::Done)
     }
 
-    /// The events to be taken, by board and shard, and the dead ones. `waits` is set to why some have to wait.
-    async fn sort(
-        &mut self,
-        waits: &mut Option<Error>,
-    ) -> Result<(Vec<OfBoard>, Vec<DeadRecord>), Error> {
+    /// The events to be taken, by board and shard, the dead ones, and why some have to wait.
+    async fn sort(&mut self) -> (Vec<OfBoard>, Vec<DeadRecord>, Option<Error>) {
         let (batch, now) = (mem::take(&mut self.batch), self.engine.clock.now());
         let mut of_boards: HashMap<&BoardId, Vec<&LogEvent>> = HashMap::new();
         for event in &batch {
-            let of_board = of_boards.entry(&event.incoming.board).or_default();
-            of_board.push(event);
+            let id = &event.incoming.board;
+            of_boards.entry(id).or_default().push(event);
         }
-        let (mut boards, mut dead) = (Vec::new(), Vec::new());
+        let (mut boards, mut dead, mut waits) = (Vec::new(), Vec::new(), None);
         for (id, events) in of_boards {
             let newest = events.iter().filter_map(|event| event.generation).max();
             let live = match self.board_of(id, newest).await {
                 Ok(live) => live,
                 Err(error) => {
-                    waits.get_or_insert(error);
+                    waits = waits.or(Some(error));
                     continue;
                 }
             };
@@ -249,7 +238,7 @@ impl Intake {
         }
         self.batch = batch;
         dead.sort_by_key(|dead| dead.offset);
-        Ok((boards, dead))
+        (boards, dead, waits)
     }
 
     /// A board, at least as new as when records of this generation were written; `None` if it does not exist.
@@ -320,7 +309,7 @@ impl Intake {
     /// Registers the current state of a board. If it has moved, former shards may have been given records of the new ones.
     pub(super) fn know(&mut self, live: &LiveBoard) {
         let (generation, sharding) = (live.board.generation, live.board.placement.current);
-        let given = |since| Given {
+        let given = |since| GivenRecords {
             generation,
             sharding,
             since,
@@ -337,17 +326,17 @@ impl Intake {
     }
 
     /// What a shard is to take, of a board in a registered state ([`Intake::know`]).
-    pub(super) fn task(
+    pub(super) fn share(
         &self,
         live: &Arc<LiveBoard>,
         index: usize,
         events: Vec<(i64, QueuedEvent)>,
         upto: i64,
-    ) -> Task {
+    ) -> ShardShare {
         let given = &self.boards[&live.board.id];
         let (taken, name) = (given.taken[index], QueueName::of(&live.shards[index].shard));
         let base = taken.unwrap_or(given.since);
-        Task {
+        ShardShare {
             live: Arc::clone(live),
             index,
             base,
@@ -357,72 +346,84 @@ impl Intake {
         }
     }
 
-    pub(super) async fn run(&self, task: Task) -> Outcome {
-        let Task {
-            live,
-            index,
-            mut base,
-            mut is_known,
-            events,
-            upto,
-        } = task;
-        let engine = &self.engine;
-        let (store, shard) = (&engine.store, &live.shards[index].shard);
-        let mut taken = None;
+    /// Makes shards take what they are to take, and records their answers.
+    pub(super) async fn run(&mut self, takes: Vec<ShardShare>) -> Result<TakeOutcome, Error> {
+        let outcomes: Vec<_> = stream::iter(takes)
+            .map(async |share| {
+                let (taken, end) = self.take_share(&share).await;
+                (share, taken, end)
+            })
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        let mut outcome = TakeOutcome::default();
+        for (share, taken, end) in outcomes {
+            self.note(&share, taken);
+            match end {
+                Ok(()) => outcome.count += 1,
+                Err(Error::Again(Outdated::Board)) => {
+                    outcome.stale.insert(share.live.board.id.clone());
+                }
+                Err(error @ Error::Again(_)) => return Err(error),
+                Err(error) => outcome.failed = outcome.failed.or(Some(error)),
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Makes a shard take its share. Returns the offset up to which it has taken records, if it has answered.
+    async fn take_share(&self, share: &ShardShare) -> (Option<i64>, Result<(), Error>) {
+        let (engine, shard) = (&self.engine, &share.live.shards[share.index].shard);
+        let rooms = &queue::of(engine).rooms;
+        let (mut base, mut is_known, mut taken) = (share.base, share.is_known, None);
         // Even without events there is one part.
-        let mut parts = events.chunks(CALL_EVENTS_MAX).peekable();
-        let end = loop {
+        let mut parts = share.events.chunks(CALL_EVENTS_MAX).peekable();
+        loop {
             let part = parts.next().unwrap_or_default();
             let next = parts.peek().and_then(|next| next.first());
-            let part_upto = next.map_or(upto, |(offset, _)| *offset);
+            let upto = next.map_or(share.upto, |(offset, _)| *offset);
             let take = Take {
                 partition: &self.partition,
                 base,
-                upto: part_upto,
+                upto,
                 first: self.first,
                 is_known,
                 events: part,
             };
-            let room = queue::of(engine).rooms.of(store, shard);
-            match store::take(store, shard, &take, room).await {
-                Ok(Taken::Upto { offset, bytes }) => {
-                    queue::of(engine).rooms.note(store, shard, bytes);
+            let room = rooms.of(&engine.store, shard);
+            match store::take(&engine.store, shard, &take, room).await {
+                Ok(ShardTaken::Upto { offset, bytes }) => {
+                    rooms.note(&engine.store, shard, bytes);
                     taken = Some(offset);
-                    if offset < part_upto {
-                        break Err(Problem::queue_full().into());
+                    if offset < upto {
+                        return (taken, Err(Problem::queue_full().into()));
                     }
-                    (base, is_known) = (part_upto, true);
+                    (base, is_known) = (upto, true);
                 }
-                Ok(Taken::Held) => break Err(Problem::board_moving(&live.board.id).into()),
-                Ok(Taken::GoneBack) => break Err(Error::Again(Outdated::Intake)),
-                Err(error) => break Err(error.into()),
+                Ok(ShardTaken::Held) => {
+                    return (taken, Err(Problem::board_moving(&shard.id).into()));
+                }
+                Ok(ShardTaken::GoneBack) => return (taken, Err(Error::Again(Outdated::Intake))),
+                Err(error) => return (taken, Err(error.into())),
             }
             if parts.peek().is_none() {
-                break Ok(());
+                return (taken, Ok(()));
             }
-        };
-        Outcome {
-            live,
-            index,
-            taken,
-            end,
         }
     }
 
-    /// Records a shard's answer.
-    pub(super) fn note(&mut self, outcome: &Outcome) {
-        let board = &outcome.live.board;
-        let given = self.boards.get_mut(&board.id);
-        let is_it = |given: &&mut Given| {
-            given.generation == board.generation && given.sharding == board.placement.current
-        };
-        if let Some(given) = given.filter(is_it) {
-            let taken = &mut given.taken[outcome.index];
-            *taken = (*taken).max(outcome.taken);
+    /// Records up to which offset a shard has taken records, if it has answered.
+    fn note(&mut self, share: &ShardShare, offset: Option<i64>) {
+        let board = &share.live.board;
+        if let Some(given) = self.boards.get_mut(&board.id)
+            && given.generation == board.generation
+            && given.sharding == board.placement.current
+        {
+            let taken = &mut given.taken[share.index];
+            *taken = (*taken).max(offset);
         }
-        if outcome.taken.is_some() {
-            let name = QueueName::of(&outcome.live.shards[outcome.index].shard);
-            self.known.remove(&name);
+        if offset.is_some() {
+            self.known.remove(&share.name());
         }
     }
 }

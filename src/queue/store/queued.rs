@@ -125,19 +125,14 @@ pub async fn end(
     Ok(ended)
 }
 
-/// The stored refusals of events with these ids; `None` for those without one (any more).
+/// The stored refusal of the event with this id, if there is one (still).
 pub async fn refused(
     store: &Store,
     shard: &Shard,
-    ids: &[&EventId],
-) -> Result<Vec<Option<String>>, StoreError> {
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let keys = ids
-        .iter()
-        .map(|id| keys::named(shard, Kind::RefusedEvent, id));
-    store.command("MGET", keys).await
+    id: &EventId,
+) -> Result<Option<String>, StoreError> {
+    let key = keys::named(shard, Kind::RefusedEvent, id);
+    store.command("GET", [key]).await
 }
 
 fn entry(found: StreamEntry) -> (EntryId, QueueEntry) {
@@ -147,12 +142,9 @@ fn entry(found: StreamEntry) -> (EntryId, QueueEntry) {
             b"id" => entry.event_id = value,
             b"event" => entry.event = value,
             b"late" => {
-                let ms = std::str::from_utf8(&value)
-                    .ok()
-                    .and_then(|ms| ms.parse().ok())
-                    .filter(|ms| *ms != 0);
+                let ms = str::from_utf8(&value).ok().and_then(|ms| ms.parse().ok());
                 entry.is_logged = true;
-                entry.late = ms.map(Timestamp::from_ms_clamped);
+                entry.late = ms.filter(|ms| *ms != 0).map(Timestamp::from_ms_clamped);
             }
             _ => {}
         }
@@ -177,12 +169,9 @@ fn end_arg<'a>(shard: &Shard, entry: EntryId, end: &'a End, keys: &mut Vec<Strin
             });
             EndArg::Refused(ends::REFUSED, entry, told, why, told_ms, counts.collect())
         }
-        End::Dead { reason, detail } => EndArg::Dead(
-            ends::DEAD,
-            entry,
-            reason.name(),
-            detail,
-            u8::from(reason.waits()),
-        ),
+        End::Dead { reason, detail } => {
+            let waits = u8::from(reason.waits());
+            EndArg::Dead(ends::DEAD, entry, reason.name(), detail, waits)
+        }
     }
 }

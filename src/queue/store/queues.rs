@@ -52,7 +52,7 @@ const SIZES_AT_ONCE: usize = 16;
 pub(crate) const LISTINGS_MAX: usize = 8;
 
 /// Greater than any epoch of a queue.
-const ANY_EPOCH: &str = "inf";
+pub const ANY_EPOCH: &str = "inf";
 
 /// The queue of a shard, as the index names it: `7 run_hero:16:3`.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -70,11 +70,19 @@ impl QueueName {
             generation: shard.generation,
         }
     }
+
+    fn tag(&self) -> String {
+        self.shard.tag(&self.id)
+    }
+
+    fn key(&self, kind: Kind) -> String {
+        keys::single_of(&self.tag(), self.generation, kind)
+    }
 }
 
 impl fmt::Display for QueueName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.generation, self.shard.tag(&self.id))
+        write!(f, "{} {}", self.generation, self.tag())
     }
 }
 
@@ -97,14 +105,6 @@ impl FromStr for QueueName {
     }
 }
 
-/// A queue that the index names.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct IndexedQueue {
-    pub name: QueueName,
-    /// The epoch under which it was listed.
-    pub epoch: u64,
-}
-
 /// How much room there is for events.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Room {
@@ -115,28 +115,18 @@ pub struct Room {
 }
 
 /// The outcome of putting an event into a queue.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Put {
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(crate) enum Put {
     /// It was appended, and counts for this many bytes.
-    Queued(usize),
-    /// It was there already, as this event.
-    Known(Arc<QueuedEvent>),
-    /// It was there already, but can't be read, for this reason.
-    Unreadable(String),
+    #[serde(skip)]
+    Queued(u64),
+    /// It was there already, stored as this event.
+    Known(Raw),
     /// Not put: it is before the barrier of the shard.
     BeforeBarrier,
     /// Not put: there is no room.
     NoRoom,
-}
-
-impl Put {
-    /// The number of bytes that it has added to the queue.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Queued(bytes) => *bytes,
-            Self::Known(_) | Self::Unreadable(_) | Self::BeforeBarrier | Self::NoRoom => 0,
-        }
-    }
 }
 
 /// How much waits in a queue.
@@ -173,18 +163,9 @@ pub struct QueueSample {
 #[serde(rename_all = "UPPERCASE")]
 enum PutReply {
     /// Events, by their places from 1, that were not simply put. All others are in the queue now.
-    Ok(Tail<Flat<(usize, Told)>>),
+    Ok(Tail<Flat<(usize, Put)>>),
     /// The index may lack the queue, whose epoch is this.
     Unindexed(String),
-}
-
-/// What put.lua reports of an event.
-#[derive(Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-enum Told {
-    Known(Raw),
-    BeforeBarrier,
-    NoRoom,
 }
 
 impl ScriptCall<'_> {
@@ -202,7 +183,7 @@ impl ScriptCall<'_> {
 
 /// Puts events into the queue of a shard; answers are in the order of the events. Calls are sent in the order of these
 /// calls, no matter when their futures are polled.
-pub fn put<'a>(
+pub(crate) fn put<'a>(
     store: &'a Store,
     shard: &'a Shard,
     events: Vec<Arc<QueuedEvent>>,
@@ -226,7 +207,7 @@ pub fn put<'a>(
     async move {
         for _ in 0..LISTINGS_MAX {
             match reply.await? {
-                PutReply::Ok(Tail(Flat(told))) => return answers(&events, &lengths, told),
+                PutReply::Ok(Tail(Flat(told))) => return outcomes(&events, &lengths, told),
                 PutReply::Unindexed(epoch) => {
                     enlist(store, &QueueName::of(shard), &epoch).await?;
                     (_, reply) = send(&epoch, &events);
@@ -237,17 +218,10 @@ pub fn put<'a>(
     }
 }
 
-/// All queues in the index. Invalid names are left out.
-pub async fn all(store: &Store) -> Result<Vec<IndexedQueue>, StoreError> {
-    let range = [keys::QUEUES, "0", "-1", "WITHSCORES"];
-    let listed: Vec<(String, u64)> = store.command("ZRANGE", range).await?;
-    Ok(listed
-        .into_iter()
-        .filter_map(|(name, epoch)| {
-            let name = name.parse().ok()?;
-            Some(IndexedQueue { name, epoch })
-        })
-        .collect())
+/// The queues that the index names. Invalid names are left out.
+pub async fn listed(store: &Store) -> Result<Vec<QueueName>, StoreError> {
+    let names: Vec<String> = store.command("ZRANGE", [keys::QUEUES, "0", "-1"]).await?;
+    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
 /// Puts a queue into the index; returns whether it was missing.
@@ -256,12 +230,13 @@ pub(crate) async fn enlist(
     name: &QueueName,
     epoch: &str,
 ) -> Result<bool, StoreError> {
-    let listed = store
+    let Done::Ok(is_new) = store
         .call(&script::LIST_QUEUE, keys::QUEUES)
         .key(keys::QUEUES)
         .arg(name.to_string())
-        .arg(epoch);
-    let Done::Ok(is_new) = listed.write().await?;
+        .arg(epoch)
+        .write()
+        .await?;
     Ok(is_new)
 }
 
@@ -278,22 +253,21 @@ pub async fn clear(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
         Err(StoreError::Stale) => ANY_EPOCH.to_owned(),
         Err(error) => return Err(error),
     };
-    unlist_at(store, &QueueName::of(shard), &last_epoch).await?;
+    unlist(store, &QueueName::of(shard), &last_epoch).await?;
     Ok(true)
 }
 
-/// Removes a queue from the index that can't get events any more, since its board or sharding is gone.
-pub async fn unlist(store: &Store, name: &QueueName) -> Result<(), StoreError> {
-    unlist_at(store, name, ANY_EPOCH).await
-}
-
-async fn unlist_at(store: &Store, name: &QueueName, last_epoch: &str) -> Result<(), StoreError> {
-    let unlisted = store
+/// Removes a queue from the index, unless it was listed under a later epoch; under [`ANY_EPOCH`] one that can't get events
+/// any more, since its board or sharding is gone.
+pub async fn unlist(store: &Store, name: &QueueName, last_epoch: &str) -> Result<(), StoreError> {
+    store
         .call(&script::UNLIST_QUEUE, keys::QUEUES)
         .key(keys::QUEUES)
         .arg(name.to_string())
-        .arg(last_epoch);
-    unlisted.write::<Done>().await.map(drop)
+        .arg(last_epoch)
+        .write::<Done>()
+        .await
+        .map(drop)
 }
 
 /// Puts the queue of a shard into the index if it has events, or if its state says that it is indexed (its server may have
@@ -321,10 +295,8 @@ pub async fn are_empty(store: &Store, board: &Arc<Board>) -> Result<bool, StoreE
 
 /// How much waits in a queue.
 pub async fn size(store: &Store, name: &QueueName) -> Result<QueueSize, StoreError> {
-    let tag = name.shard.tag(&name.id);
-    let key = |kind| keys::single_of(&tag, name.generation, kind);
-    let events = store.command("XLEN", [key(Kind::Queue)]);
-    let bytes = [key(Kind::QueueState), "bytes".to_owned()];
+    let events = store.command("XLEN", [name.key(Kind::Queue)]);
+    let bytes = [name.key(Kind::QueueState), "bytes".to_owned()];
     let bytes = store.command::<Option<u64>>("HGET", bytes);
     let (events, bytes) = try_join(events, bytes).await?;
     Ok(QueueSize {
@@ -338,17 +310,15 @@ pub async fn waiting_since(
     store: &Store,
     name: &QueueName,
 ) -> Result<Option<Timestamp>, StoreError> {
-    let tag = name.shard.tag(&name.id);
-    let queue = keys::single_of(&tag, name.generation, Kind::Queue);
-    let range = [&queue, "-", "+", "COUNT", "1"];
+    let range = [&name.key(Kind::Queue), "-", "+", "COUNT", "1"];
     let found: Vec<StreamEntry> = decode(store.command("XRANGE", range).await?)?;
     Ok(found.first().map(|first| first.id.at()))
 }
 
-/// The name of the server of a shard.
-pub fn server_of(store: &Store, shard: &Shard) -> String {
+/// The name of the server of the shard with this tag.
+pub fn server_of(store: &Store, tag: &str) -> String {
     store
-        .server_of_key(&keys::head(shard.tag()))
+        .server_of_key(&keys::head(tag))
         .map_or_else(String::new, |server| server.to_string())
 }
 
@@ -371,11 +341,8 @@ pub async fn sample(store: &Store, names: Vec<QueueName>) -> QueueSample {
     let mut servers: BTreeMap<_, _> = join_all(of_servers).await.into_iter().collect();
     let is_there = |(_, server): &(_, String)| servers.get(server) != Some(&None);
     let names = names.into_iter().map(|name| {
-        let server = store.server_of_key(&keys::head(&name.shard.tag(&name.id)));
-        (
-            name,
-            server.map_or_else(String::new, |server| server.to_string()),
-        )
+        let server = server_of(store, &name.tag());
+        (name, server)
     });
     let sizes: Vec<_> = stream::iter(names.filter(is_there))
         .map(async |(name, server)| {
@@ -406,10 +373,9 @@ pub async fn find(
         .arg(shard.generation)
         .arg(id.as_str());
     let Done::Ok(Tail(events)) = waiting.read::<Done<Tail<Vec<Raw>>>>().await?;
-    let events = events.into_iter();
-    let id = id.as_str().as_bytes();
     Ok(events
-        .flat_map(|Raw(event)| QueuedEvent::decode(id, &event))
+        .into_iter()
+        .flat_map(|Raw(event)| QueuedEvent::decode(id.as_str().as_bytes(), &event))
         .collect())
 }
 
@@ -420,30 +386,22 @@ fn memory_max(info: &str) -> Option<u64> {
 }
 
 /// The outcome for events, given with their sizes without the id, from those that put.lua reports.
-fn answers(
+fn outcomes(
     events: &[Arc<QueuedEvent>],
     lengths: &[usize],
-    told: Vec<(usize, Told)>,
+    told: Vec<(usize, Put)>,
 ) -> Result<Vec<Put>, StoreError> {
-    let mut answers: Vec<Put> = events
+    let mut outcomes: Vec<Put> = events
         .iter()
         .zip(lengths)
-        .map(|(event, length)| bytes_of_entry(event.id.as_str().len(), *length))
+        .map(|(event, length)| bytes_of_entry(event.id.as_str().len(), *length) as u64)
         .map(Put::Queued)
         .collect();
     for (place, told) in told {
-        let index = place.wrapping_sub(1);
-        let event = require(events.get(index), "a reported result belongs to no event")?;
-        answers[index] = match told {
-            Told::BeforeBarrier => Put::BeforeBarrier,
-            Told::NoRoom => Put::NoRoom,
-            Told::Known(Raw(known)) => {
-                let known = QueuedEvent::decode(event.id.as_str().as_bytes(), &known);
-                known.map_or_else(Put::Unreadable, |event| Put::Known(Arc::new(event)))
-            }
-        };
+        let outcome = outcomes.get_mut(place.wrapping_sub(1));
+        *require(outcome, "a reported result belongs to no event")? = told;
     }
-    Ok(answers)
+    Ok(outcomes)
 }
 
 #[cfg(test)]

@@ -76,7 +76,11 @@ async fn the_last_value_wins_in_every_order_and_by_every_path() {
         }
         if is_queued {
             send(&client.queueing(), events).await;
-            while !queues::all(&world.engine().store).await.unwrap().is_empty() {
+            while !queues::listed(&world.engine().store)
+                .await
+                .unwrap()
+                .is_empty()
+            {
                 world.engine().run(&ApplyQueues).await.unwrap();
             }
         } else {

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use serde_json::json;
-use standings::core::write::store::events::{self, Answer, Ready};
+use standings::core::write::store::events::{self, EventReply, PlannedEvent};
 use standings::domain::event::{Detail, Event, Origin};
 use standings::domain::ids::{BoardId, MemberId};
 use standings::domain::plan::Routes;
@@ -30,7 +30,7 @@ async fn add_points(instance: &Instance) {
         origin: Origin::default(),
         data: None,
     };
-    let ready = Ready {
+    let ready = PlannedEvent {
         plan: Routes::default().plan(&board, event, now),
         detail: Detail::Standings,
         asks_quotas: false,
@@ -47,7 +47,7 @@ async fn add_points(instance: &Instance) {
         .collect();
     let replies = join_all(calls.into_iter().rev()).await;
     let scores = replies.into_iter().map(|reply| match &reply.unwrap()[..] {
-        [Answer::Taken { outcome, .. }] => outcome.changes[0].score.scaled(),
+        [EventReply::Taken { outcome, .. }] => outcome.changes[0].score.scaled(),
         other => panic!("{other:?}"),
     });
     assert_eq!(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
-use standings::core::write::store::events::{self, Answer, Ready};
+use standings::core::write::store::events::{self, EventReply, PlannedEvent};
 use standings::core::write::store::reservations::Token;
 use standings::domain::board::Board;
 use standings::domain::event::{Change, Detail, Event, Origin, Outcome, Ranks, Status};
@@ -97,7 +97,7 @@ fn length(outcome: &Outcome, is_sum: bool, has_token: bool) -> usize {
     head + outcome.changes.iter().map(of_change).sum::<usize>() + token
 }
 
-async fn apply(store: &Store, shard: &Shard, ready: Ready) -> Answer {
+async fn apply(store: &Store, shard: &Shard, ready: PlannedEvent) -> EventReply {
     let answers = events::apply(store, shard, vec![ready], AT.parse().unwrap()).await;
     answers.unwrap().remove(0)
 }
@@ -151,7 +151,7 @@ async fn rust_unpacks_the_record_that_a_script_packs() {
                 data: None,
             };
             let now: Timestamp = AT.parse().unwrap();
-            let mut ready = |token| Ready {
+            let mut ready = |token| PlannedEvent {
                 plan: routes.plan(&shard, event.clone(), now),
                 detail,
                 asks_quotas: false,
@@ -163,12 +163,12 @@ async fn rust_unpacks_the_record_that_a_script_packs() {
             };
             let expected = list.take(&shard, (member, points), detail);
             let first = apply(&store, &shard, ready(1)).await;
-            let Answer::Taken { outcome, .. } = first else {
+            let EventReply::Taken { outcome, .. } = first else {
                 panic!("{first:?}");
             };
             assert_eq!(outcome, expected);
             let again = apply(&store, &shard, ready(2)).await;
-            let Answer::Duplicate(outcome, _) = again else {
+            let EventReply::Duplicate(outcome, _) = again else {
                 panic!("{again:?}");
             };
             assert_eq!(outcome, expected);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 use serde_json::{Value, json};
-use standings::core::write::store::events::{self, Answer, Ready};
+use standings::core::write::obstacles::Obstacle;
+use standings::core::write::store::events::{self, EventReply, PlannedEvent};
 use standings::core::write::store::reservations::{self, Reserved, Token, Wanted};
 use standings::domain::event::{Detail, Event, Origin, Rejection};
 use standings::domain::ids::{BoardId, EventId, Label, MemberId};
@@ -56,7 +57,7 @@ struct Steps<'a> {
     world: &'a World,
     shards: Vec<Shard>,
     member_shard: usize,
-    ready: Ready,
+    ready: PlannedEvent,
     token: Token,
 }
 
@@ -80,7 +81,7 @@ impl<'a> Steps<'a> {
             world,
             shards: board.shards(),
             member_shard: board.shard_of(&event.member),
-            ready: Ready {
+            ready: PlannedEvent {
                 plan: Routes::default().plan(&board, event, world.clock.now()),
                 detail: Detail::Standings,
                 asks_quotas: false,
@@ -116,7 +117,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    async fn apply(&self) -> Answer {
+    async fn apply(&self) -> EventReply {
         let (shard, now) = (&self.shards[self.member_shard], self.world.clock.now());
         let events = vec![self.ready.clone()];
         let applied = events::apply(self.store(), shard, events, now).await;
@@ -148,8 +149,14 @@ async fn a_reservation_that_is_never_applied_is_returned_and_a_late_call_does_no
         assert_eq!(used(client).await, [1, 1]);
         settle(&world).await;
         assert_eq!(used(client).await, [0, 0]);
-        assert_eq!(steps.apply().await, Answer::Void);
-        assert_eq!(steps.apply().await, Answer::Void);
+        assert_eq!(
+            steps.apply().await,
+            EventReply::Prevented(Obstacle::VoidReservation)
+        );
+        assert_eq!(
+            steps.apply().await,
+            EventReply::Prevented(Obstacle::VoidReservation)
+        );
         assert_eq!(score(client).await, Value::Null);
         assert_nothing_is_open(&world).await;
     }
@@ -165,7 +172,7 @@ async fn an_applied_reservation_that_was_never_settled_is_kept() {
         let steps = Steps::of(&world, id).await;
         steps.reserve().await;
         let first = steps.apply().await;
-        assert!(matches!(first, Answer::Taken { .. }), "{first:?}");
+        assert!(matches!(first, EventReply::Taken { .. }), "{first:?}");
         // A call that is repeated on its way is the same one.
         assert_eq!(steps.apply().await, first);
         settle(&world).await;
@@ -196,7 +203,7 @@ async fn a_reservation_is_returned_if_its_member_is_erased_meanwhile() {
     steps.reserve().await;
     erase(client).await;
     let refused = steps.apply().await;
-    let is_erased = matches!(refused, Answer::Rejected(Rejection::Erased(_)));
+    let is_erased = matches!(refused, EventReply::Rejected(Rejection::Erased(_)));
     assert!(is_erased, "{refused:?}");
     settle(&world).await;
     assert_nothing_is_open(&world).await;
@@ -214,7 +221,7 @@ async fn an_erasure_gives_no_votes_back() {
     let steps = Steps::of(&world, Some("x")).await;
     steps.reserve().await;
     let taken = steps.apply().await;
-    assert!(matches!(taken, Answer::Taken { .. }), "{taken:?}");
+    assert!(matches!(taken, EventReply::Taken { .. }), "{taken:?}");
     erase(client).await;
     assert_eq!(score(client).await, Value::Null);
     settle(&world).await;

@@ -186,12 +186,13 @@ async fn seating_interrupted_after_each_step_is_completed() {
                 period,
                 tier: 0,
                 member: member.clone(),
+                at: now,
             };
             let shard = &shards[board.shard_of_tier(&period, 0)];
             // To ask twice takes no second seat.
             for _ in 0..2 {
                 let wishes = std::slice::from_ref(&wish);
-                let suggested = seats::suggest_cohorts(&engine.store, shard, wishes, now).await;
+                let suggested = seats::suggest_cohorts(&engine.store, shard, wishes).await;
                 assert_eq!(suggested.unwrap(), [Stepped::Done(expected.number)]);
             }
         }
@@ -215,9 +216,7 @@ async fn seating_interrupted_after_each_step_is_completed() {
                 joins: number % 2 == 1,
             };
             let shard = &shards[board.shard_of_cohort(&period, seat.cohort)];
-            seats::seat(&engine.store, shard, &[sitter], now)
-                .await
-                .unwrap();
+            seats::seat(&engine.store, shard, &[sitter]).await.unwrap();
         }
         let other = &world.instances[1].client;
         let (status, joined) = join(other, member.as_str()).await;

@@ -96,7 +96,7 @@ async fn sit(world: &World, cohort: &str, scores: &[(&str, i64)]) {
             seat,
         };
         let shard = &shards[board.shard_of_cohort(&period, sitter.seat.cohort)];
-        seats::seat(store, shard, &[sitter], now).await.unwrap();
+        seats::seat(store, shard, &[sitter]).await.unwrap();
     }
 }
 

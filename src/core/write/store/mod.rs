@@ -1,7 +1,6 @@
 //! Script calls that apply events, remember them, count quotas, and seat members of leagues.
 
 pub mod events;
-pub mod held;
 pub mod initial;
 pub mod quotas;
 pub mod reservations;

@@ -75,7 +75,7 @@ pub(crate) fn shortage(reply: &mut Reply) -> Result<Shortage, StoreError> {
 
 /// How much of a quota was taken.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Taken {
+pub struct QuotaCount {
     /// When a used-up sliding window frees; `None` if it is not sliding or not used up.
     pub frees_at: Option<Timestamp>,
     /// What was taken of each of its allowances: events, or scaled points; 0 for those not asked for.
@@ -88,7 +88,7 @@ pub async fn counts(
     home: &Shard,
     uses: &[QuotaUse],
     now: Timestamp,
-) -> Result<Vec<Taken>, StoreError> {
+) -> Result<Vec<QuotaCount>, StoreError> {
     let mut keys = vec![keys::counts_head(home.tag(), home.placement.home())];
     let uses = use_args(home, uses, &mut keys);
     let Done::Ok(Tail(counts)) = store
@@ -102,7 +102,7 @@ pub async fn counts(
         .await?;
     Ok(counts
         .into_iter()
-        .map(|(frees_at_ms, Tail(of_allowances))| Taken {
+        .map(|(frees_at_ms, Tail(of_allowances))| QuotaCount {
             frees_at: (frees_at_ms > 0).then(|| Timestamp::from_ms_clamped(frees_at_ms)),
             of_allowances,
         })

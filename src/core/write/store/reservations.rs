@@ -106,6 +106,14 @@ pub enum Reserved {
     },
 }
 
+/// What to do with a reservation.
+#[derive(Clone, Copy, Debug)]
+pub struct Settlement {
+    pub token: Token,
+    /// Whether it is kept; otherwise it is given back.
+    pub is_kept: bool,
+}
+
 #[derive(Clone, Debug, Deserialize)]
 pub struct OpenReservation {
     pub token: Token,
@@ -166,20 +174,22 @@ pub fn reserve<'a>(
     }
 }
 
-/// Keeps the reservations of this shard under some tokens, and gives those under others back. Settled ones stay as they
-/// are. The call comes after those for which this was called before, whenever its future is polled.
+/// Keeps reservations of this shard, and gives others back. Settled ones stay as they are. The call comes after those for which this was called before, whenever its future is polled.
 pub fn settle<'a>(
     store: &'a Store,
     home: &Shard,
-    kept: &[Token],
-    given_back: &[Token],
+    settlements: &[Settlement],
 ) -> impl Future<Output = Result<(), StoreError>> + Send + use<'a> {
+    let tokens = |is_kept| -> Vec<Token> {
+        let of_these = settlements.iter().filter(|one| one.is_kept == is_kept);
+        of_these.map(|one| one.token).collect()
+    };
     // The job can find out again what a lost call would have settled.
     let settled = store
         .call(&script::SETTLE, home.tag())
         .keys([Kind::Reserved, Kind::Reserving].map(|kind| keys::single(home, kind)))
-        .field("kept", kept)
-        .field("given_back", given_back)
+        .field("kept", tokens(true))
+        .field("given_back", tokens(false))
         .derive::<Done>();
     async move { settled.await.map(drop) }
 }

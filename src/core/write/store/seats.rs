@@ -51,9 +51,6 @@ impl StoredPlayer {
     }
 }
 
-/// What is read of a member: `None` if it is unknown. A player that can't be read is an error of its own.
-pub type FoundPlayer = Result<Option<StoredPlayer>, StoreError>;
-
 /// What is known of a member.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownMember {
@@ -75,10 +72,6 @@ pub struct PlayerChange {
 }
 
 impl PlayerChange {
-    fn seen_json(&self) -> &str {
-        self.seen.as_ref().map_or("", |seen| &seen.json)
-    }
-
     /// When its seat was taken; 0 without a seat.
     fn taken(&self) -> u64 {
         let before = self
@@ -116,6 +109,8 @@ pub struct Wish {
     pub period: Period,
     pub tier: u8,
     pub member: MemberId,
+    /// When it was made.
+    pub at: Timestamp,
 }
 
 /// A member to seat in its cohort.
@@ -156,6 +151,10 @@ fn tie_key_of(at: Timestamp) -> u64 {
     TieKey::new(Ties::First, at).number()
 }
 
+fn latest(times: impl Iterator<Item = Timestamp>) -> Timestamp {
+    times.max().unwrap_or(Timestamp::MIN)
+}
+
 /// The settings of a cohort for its keys: how many seats it has, when its period ends, and when its keys expire; times in
 /// milliseconds since the epoch, 0 for keys that do not expire.
 fn terms_of(board: &Board, period: &Period) -> (u32, i64, i64) {
@@ -167,12 +166,12 @@ fn terms_of(board: &Board, period: &Period) -> (u32, i64, i64) {
     (size, ends, board.kept_until_ms(period).unwrap_or(0))
 }
 
-/// The players among these members of a league, whose home is this shard.
+/// The players among these members of a league, whose home is this shard. One that can't be read is an error of its own.
 pub async fn players(
     store: &Store,
     shard: &Shard,
     members: &[MemberId],
-) -> Result<Vec<FoundPlayer>, StoreError> {
+) -> Result<Vec<Result<Option<StoredPlayer>, StoreError>>, StoreError> {
     let known = known_members(store, shard, members).await?;
     Ok(known.into_iter().map(|known| Ok(known?.stored)).collect())
 }
@@ -217,17 +216,15 @@ async fn texts_of(
 ) -> Result<Vec<(Bytes, bool)>, StoreError> {
     let mut found = Vec::with_capacity(members.len());
     for members in members.chunks(CALL_MEMBERS_MAX) {
-        let read = store
+        let Done::Ok(Tail(Flat(texts))) = store
             .call_shard(&script::PLAYERS, shard)
             .key(keys::single(shard, kind))
             .arg(shard.version())
-            .args(members.iter().map(MemberId::as_str));
-        let Done::Ok(Tail(Flat(texts))) = read.read::<Done<Tail<Flat<_>>>>().await?;
-        found.extend(
-            for_each_of(texts, members.len())?
-                .into_iter()
-                .map(|(Raw(text), was_erased)| (text, was_erased)),
-        );
+            .args(members.iter().map(MemberId::as_str))
+            .read::<Done<Tail<Flat<_>>>>()
+            .await?;
+        let texts = for_each_of(texts, members.len())?.into_iter();
+        found.extend(texts.map(|(Raw(text), was_erased)| (text, was_erased)));
     }
     Ok(found)
 }
@@ -248,7 +245,12 @@ pub async fn write_players(
         .keys([Kind::Players, Kind::Played].map(|kind| keys::single(shard, kind)))
         .field("lines", HISTORY_LINES_MAX)
         .field("names", each(changes, |change| change.member.as_str()))
-        .field("seen", each(changes, PlayerChange::seen_json))
+        .field(
+            "seen",
+            each(changes, |change| {
+                change.seen.as_ref().map_or("", |seen| &seen.json)
+            }),
+        )
         .field("new", new.collect::<Result<Vec<_>, _>>()?)
         .field("played", played.collect::<Result<Vec<_>, _>>()?)
         .field("taken", each(changes, PlayerChange::taken))
@@ -262,13 +264,15 @@ pub async fn suggest_cohorts(
     store: &Store,
     shard: &Shard,
     wishes: &[Wish],
-    now: Timestamp,
 ) -> Result<Vec<Stepped<u32>>, StoreError> {
     let mut suggested = vec![Stepped::Erasing; wishes.len()];
-    let of_tiers = by_tier(wishes);
+    let mut of_tiers: HashMap<_, Vec<usize>> = HashMap::new();
+    for (index, Wish { period, tier, .. }) in wishes.iter().enumerate() {
+        of_tiers.entry((*period, *tier)).or_default().push(index);
+    }
     let calls = of_tiers.values().map(async |indexes| {
         let wishes: Vec<&Wish> = indexes.iter().map(|index| &wishes[*index]).collect();
-        let numbers = suggest(store, shard, &wishes, now).await?;
+        let numbers = suggest(store, shard, &wishes).await?;
         Ok::<_, StoreError>((indexes, numbers))
     });
     for (indexes, numbers) in try_join_all(calls).await? {
@@ -284,7 +288,6 @@ async fn suggest(
     store: &Store,
     shard: &Shard,
     wishes: &[&Wish],
-    now: Timestamp,
 ) -> Result<Vec<Stepped<u32>>, StoreError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "UPPERCASE")]
@@ -293,6 +296,7 @@ async fn suggest(
         Closed,
     }
     let Wish { period, tier, .. } = wishes[0];
+    let now = latest(wishes.iter().map(|wish| wish.at));
     let terms = shard
         .league_of(period)
         .expect("invariant: a board with seats is a league");
@@ -341,7 +345,6 @@ pub async fn seat(
     store: &Store,
     shard: &Shard,
     sitters: &[Sitter],
-    now: Timestamp,
 ) -> Result<Vec<Stepped<Seated>>, StoreError> {
     let mut keys = keys::head_and_registry(shard);
     let mut cohorts: Vec<CohortArgs> = Vec::new();
@@ -367,7 +370,7 @@ pub async fn seat(
         .call(&script::SEAT, shard.tag())
         .keys(keys)
         .field("version", shard.version())
-        .field("now", now.ms())
+        .field("now", latest(sitters.iter().map(|sitter| sitter.at)).ms())
         .field("layout", LayoutArgs::new(shard))
         .field("names", each(sitters, |sitter| sitter.member.as_str()))
         .field("cohorts", cohorts)
@@ -383,11 +386,7 @@ pub async fn seat(
         .field(
             "listed",
             each(sitters, |sitter| {
-                if sitter.joins {
-                    tie_key_of(sitter.at)
-                } else {
-                    0
-                }
+                sitter.joins.then(|| tie_key_of(sitter.at)).unwrap_or(0)
             }),
         )
         .write::<Done<Tail<Vec<_>>>>()
@@ -468,13 +467,4 @@ async fn seated(
             return Ok(found);
         }
     }
-}
-
-/// The indexes of wishes by the tiers that they are for.
-fn by_tier(wishes: &[Wish]) -> HashMap<(Period, u8), Vec<usize>> {
-    let mut of_tiers: HashMap<_, Vec<usize>> = HashMap::new();
-    for (index, Wish { period, tier, .. }) in wishes.iter().enumerate() {
-        of_tiers.entry((*period, *tier)).or_default().push(index);
-    }
-    of_tiers
 }

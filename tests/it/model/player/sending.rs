@@ -144,18 +144,16 @@ impl Game<'_> {
     async fn empty_queues(&self) {
         let store = &self.world.instances[0].engine.store;
         eventually("no queue has anything", async || {
-            let Ok(listed) = queues::all(store).await else {
+            let Ok(listed) = queues::listed(store).await else {
                 return false;
             };
             let mut is_empty = true;
             for queue in listed {
-                let size = queues::size(store, &queue.name).await;
+                let size = queues::size(store, &queue).await;
                 if !size.is_ok_and(|size| size.events == 0) {
                     is_empty = false;
                     for instance in &self.world.instances {
-                        queue::of(&instance.engine)
-                            .queues
-                            .wake([queue.name.clone()]);
+                        queue::of(&instance.engine).queues.wake([queue.clone()]);
                         let _ = instance.engine.run(&ApplyQueues).await;
                     }
                 }

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::Value;
-use standings::core::write::events::Incoming;
+use standings::core::write::events::IncomingEvent;
 use standings::core::{Error, Outdated};
 use standings::domain::board::Board;
 use standings::domain::clock::Clock;
@@ -60,7 +60,7 @@ pub(super) fn record(board: &str, id: Option<&str>, member: &str) -> LogEvent {
     LogEvent {
         offset: 0,
         generation: None,
-        incoming: Incoming {
+        incoming: IncomingEvent {
             board: BoardId::parse(board).unwrap(),
             id: id.map(|id| EventId::parse(id).unwrap()),
             member: MemberId::parse(member).unwrap(),
@@ -167,7 +167,7 @@ impl EventLog for Log {
             let record = LogEvent {
                 offset: 0,
                 generation: Some(board.generation),
-                incoming: Incoming {
+                incoming: IncomingEvent {
                     board: board.id.clone(),
                     id: Some(event.id.clone()),
                     member: event.member.clone(),

@@ -1,27 +1,26 @@
-//! The keys and arguments of apply.lua.
+//! Collects the keys and arguments of a call of apply.lua.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde::Serialize;
-
-use super::Ready;
-use crate::core::write::store::held::Held;
-use crate::core::write::store::quotas::{self, QuotaRule};
-use crate::core::write::store::reservations::{Token, VOID_MS};
-use crate::domain::board::{Board, Order, Uniques, Update};
+use super::PlannedEvent;
+use super::args::{CallArgs, EventArgs, MoreArgs, QuotaArgs, ReservationArgs, RouteArgs, SumArgs};
+use crate::core::write::events::HeldEntry;
+use crate::core::write::store::quotas;
+use crate::core::write::store::reservations::VOID_MS;
+use crate::domain::board::{Board, Order, Update};
 use crate::domain::data::EntryData;
 use crate::domain::event::{Detail, Rejection};
 use crate::domain::ids::Label;
 use crate::domain::league::Cohort;
 use crate::domain::period::Period;
-use crate::domain::plan::{self, Route, Sum, Write};
+use crate::domain::plan::{Route, Sum, Write};
 use crate::domain::series::{Series, Standing};
 use crate::domain::shard::Shard;
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::redis::args::{LayoutArgs, OrFalse, pack, pack_values, stored_score};
+use crate::redis::args::{LayoutArgs, OrFalse, pack, pack_values, ranking_name, stored_score};
 use crate::redis::connection::Call;
 use crate::redis::kinds::Kind;
 use crate::redis::protocol::{flags, refusals};
@@ -48,152 +47,6 @@ pub fn remember_ms(board: &Board) -> u64 {
     }
 }
 
-/// The arguments of a call, in the order of apply.lua, which documents them. Indexes of lists count from 1, as in Lua.
-#[derive(Serialize)]
-pub(super) struct CallArgs {
-    version: String,
-    now: i64,
-    confirm: bool,
-    remember: String,
-    ranking: &'static str,
-    update: &'static str,
-    score_max: i64,
-    layout: LayoutArgs,
-    routes: Vec<RouteArgs>,
-}
-
-/// The arguments of every event, in columns, in the order of apply.lua.
-#[derive(Serialize)]
-pub(super) struct EventArgs<'a> {
-    names: Vec<&'a str>,
-    members: Vec<usize>,
-    ids: Vec<usize>,
-    ats: Vec<u64>,
-    fingerprints: Vec<u64>,
-    on_routes: Vec<usize>,
-    details: Vec<u8>,
-    refusals: Vec<u8>,
-    amounts: Vec<Vec<i64>>,
-}
-
-/// The arguments that only some boards or events need, as apply.lua documents them.
-#[derive(Serialize)]
-pub(super) struct MoreArgs<'a> {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    sums: Vec<SumArgs>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<Vec<&'a str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    follow_until: Option<Vec<u64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    recalled: Option<Vec<bool>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    turnouts: Option<TurnoutArgs<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    quotas: Option<QuotaArgs>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reservations: Option<ReservationArgs>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    queue: Option<QueueArgs>,
-}
-
-impl EventArgs<'_> {
-    fn with_capacity(shard: &Shard, count: usize) -> Self {
-        Self {
-            names: Vec::with_capacity(count),
-            members: Vec::with_capacity(count),
-            ids: Vec::with_capacity(count),
-            ats: Vec::with_capacity(count),
-            fingerprints: Vec::with_capacity(count),
-            on_routes: Vec::with_capacity(count),
-            details: Vec::with_capacity(count),
-            refusals: Vec::new(),
-            amounts: vec![Vec::with_capacity(count); plan::columns(shard)],
-        }
-    }
-}
-
-impl<'a> MoreArgs<'a> {
-    fn new(shard: &'a Shard, quotas: Option<QuotaArgs>) -> Self {
-        let definition = &shard.definition;
-        Self {
-            sums: Vec::new(),
-            data: shard.layout().data.then(Vec::new),
-            follow_until: (definition.update == Update::Last).then(Vec::new),
-            recalled: shard.is_league().then(Vec::new),
-            turnouts: definition.uniques.map(|uniques| TurnoutArgs {
-                periods: Vec::new(),
-                tag: shard.tag(),
-                voters: Vec::new(),
-                by_member: uniques == Uniques::Member,
-            }),
-            quotas,
-            reservations: shard.reserves().then(ReservationArgs::default),
-            queue: None,
-        }
-    }
-}
-
-/// The arguments where voters are counted.
-#[derive(Serialize)]
-struct TurnoutArgs<'a> {
-    periods: Vec<(usize, usize, i64)>,
-    tag: &'a str,
-    voters: Vec<&'a str>,
-    by_member: bool,
-}
-
-/// The arguments where quotas are counted in other slots.
-#[derive(Default, Serialize)]
-struct ReservationArgs {
-    tokens: Vec<OrFalse<Token>>,
-    voids: Vec<usize>,
-}
-
-/// The arguments if events come from the shard's queue. The lists end with the last of these.
-#[derive(Default, Serialize)]
-struct QueueArgs {
-    entries: Vec<String>,
-    bytes: Vec<usize>,
-    leases: Vec<String>,
-    lates: Vec<i64>,
-    logged_ats: Vec<i64>,
-}
-
-/// The arguments where the board has quotas.
-#[derive(Serialize)]
-struct QuotaArgs {
-    registry: usize,
-    rules: Vec<QuotaRule>,
-    instants: Vec<i64>,
-    uses: Vec<Vec<i64>>,
-    asks: Vec<bool>,
-}
-
-/// In the order of apply.lua.
-#[derive(Serialize)]
-struct RouteArgs {
-    /// Five numbers each.
-    writes: Vec<i64>,
-    sums: Vec<usize>,
-    turnouts: Vec<usize>,
-    seats: Option<usize>,
-}
-
-#[derive(Serialize)]
-struct SumArgs {
-    state: usize,
-    code: u16,
-    reported: u8,
-    column: usize,
-    lists_zero: bool,
-    start: i64,
-    base: usize,
-    expires: i64,
-    later: Vec<(i64, usize)>,
-    history: Vec<usize>,
-}
-
 /// Collects the keys and arguments of a call.
 struct Encoder<'a> {
     shard: &'a Shard,
@@ -212,13 +65,13 @@ struct Encoder<'a> {
 /// The keys and arguments of a call that carries out these events. `confirm`: whether a wait for replicas follows.
 pub(super) fn call(
     shard: &Shard,
-    events: &[Ready],
+    events: &[PlannedEvent],
     now: Timestamp,
     confirm: bool,
 ) -> Result<Call, StoreError> {
     let mut encoder = Encoder::new(shard, events.len(), now, confirm);
-    for ready in events {
-        encoder.event(ready);
+    for planned in events {
+        encoder.event(planned);
     }
     let args = [
         pack_values(&encoder.call)?,
@@ -267,18 +120,18 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    fn event(&mut self, ready: &'a Ready) {
+    fn event(&mut self, planned: &'a PlannedEvent) {
         let shard = self.shard;
-        let plan = &ready.plan;
+        let plan = &planned.plan;
         let event = &plan.event;
         let member = self.member(event.member.as_str());
-        let route = self.route(ready);
-        let id = match (&event.id, ready.token) {
+        let route = self.route(planned);
+        let id = match (&event.id, planned.token) {
             (Some(id), _) => self.key(keys::event(shard, id)),
             (None, Some(token)) => self.key(keys::named(shard, Kind::EventToken, token)),
             (None, None) => 0,
         };
-        self.more(ready);
+        self.more(planned);
         let args = &mut self.events;
         args.on_routes.push(route);
         args.members.push(member);
@@ -293,31 +146,31 @@ impl<'a> Encoder<'a> {
             // Its scores are needed to find out whether one would exceed the bound.
             Some(Rejection::Quota(_)) => (Detail::Standings, refusals::UNLESS_BEYOND),
             Some(_) => (Detail::Status, refusals::UNLESS_KNOWN),
-            None => (ready.detail, refusals::NEVER),
+            None => (planned.detail, refusals::NEVER),
         };
         if refusal != refusals::NEVER {
             args.refusals.resize(args.details.len(), refusals::NEVER);
             args.refusals.push(refusal);
         }
         args.details.push(detail.code());
-        if let Some(held) = ready.queued {
+        if let Some(held) = planned.queued {
             self.queued(held);
         }
     }
 
     /// Adds what only some boards need of an event.
-    fn more(&mut self, ready: &'a Ready) {
-        let (shard, plan) = (self.shard, &ready.plan);
+    fn more(&mut self, planned: &'a PlannedEvent) {
+        let (shard, plan) = (self.shard, &planned.plan);
         let (event, more) = (&plan.event, &mut self.more);
         if let Some(quotas) = &mut more.quotas {
             let uses = quotas::use_args(shard, &plan.quotas, &mut self.keys);
             quotas.uses.push(uses);
             quotas.instants.push(plan.at.ms());
-            quotas.asks.push(ready.asks_quotas);
+            quotas.asks.push(planned.asks_quotas);
         }
         if let Some(ReservationArgs { tokens, voids }) = &mut more.reservations {
-            tokens.push(ready.token.into());
-            voids.push(ready.token.map_or(0, |token| {
+            tokens.push(planned.token.into());
+            voids.push(planned.token.map_or(0, |token| {
                 self.keys.push(keys::named(shard, Kind::Void, token));
                 self.keys.len()
             }));
@@ -326,7 +179,7 @@ impl<'a> Encoder<'a> {
             data.push(event.data.as_ref().map_or("", EntryData::as_str));
         }
         if let Some(recalled) = &mut more.recalled {
-            recalled.push(ready.is_recalled);
+            recalled.push(planned.is_recalled);
         }
         if let Some(turnouts) = &mut more.turnouts {
             let voter = event.origin.voter.as_ref();
@@ -334,12 +187,12 @@ impl<'a> Encoder<'a> {
         }
         if let Some(follow_until) = &mut more.follow_until {
             let in_time = |until| TieKey::new(Ties::First, until).number();
-            follow_until.push(ready.follows_until.map_or(0, in_time));
+            follow_until.push(planned.follows_until.map_or(0, in_time));
         }
     }
 
     /// Names the queue entry of the event that was added last.
-    fn queued(&mut self, held: Held) {
+    fn queued(&mut self, held: HeldEntry) {
         let before = self.events.details.len() - 1;
         let queue = self.more.queue.get_or_insert_default();
         queue.entries.resize(before, String::new());
@@ -401,9 +254,9 @@ impl<'a> Encoder<'a> {
         index
     }
 
-    fn route(&mut self, ready: &Ready) -> usize {
-        let (route, cohort) = (&ready.plan.route, ready.plan.cohort);
-        let variant = (Arc::as_ptr(route), ready.with_history, cohort);
+    fn route(&mut self, planned: &PlannedEvent) -> usize {
+        let (route, cohort) = (&planned.plan.route, planned.plan.cohort);
+        let variant = (Arc::as_ptr(route), planned.with_history, cohort);
         if let Some(index) = self.route_indexes.get(&variant) {
             return *index;
         }
@@ -415,14 +268,14 @@ impl<'a> Encoder<'a> {
         let sums = route
             .sums
             .iter()
-            .map(|sum| self.sum(sum, ready.sends_history(sum)))
+            .map(|sum| self.sum(sum, planned.sends_history(sum)))
             .collect();
         let turnouts = route
             .turnouts
             .iter()
             .map(|(period, expires)| self.turnout(*period, *expires))
             .collect();
-        let section = ready.plan.section();
+        let section = planned.plan.section();
         let seats = section.map(|section| self.key(keys::seats(self.shard, &section)));
         self.call.routes.push(RouteArgs {
             writes,
