@@ -1,10 +1,11 @@
 //! Checks all existing keys: each has to be in its registry, or be needed by a definition.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::pin::pin;
 
-use futures::FutureExt;
+use futures::{FutureExt, TryStreamExt};
 
-use super::{Check, LOOK_AGAIN_AFTER, Outcome, Place, Repair, store};
+use super::{Check, LOOK_AGAIN_AFTER, Place, Repair, RepairOutcome, store};
 use crate::core::board::store::purge::{self, Cause, Unneeded};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -40,8 +41,8 @@ impl Check<'_> {
         let mut boards: HashMap<BoardId, Defined> = HashMap::new();
         let (mut heads, mut suspects) = (BTreeSet::new(), Vec::new());
         let mut told = HashSet::new();
-        let mut scan = store::scan_keys(self.store, keys::pattern(only));
-        while let Some(names) = scan.next().await? {
+        let mut all = pin!(store::key_names(self.store, keys::pattern(only)));
+        while let Some(names) = all.try_next().await? {
             let mut registered: BTreeMap<(String, u64), Vec<String>> = BTreeMap::new();
             for key in names {
                 let Some(name) = keys::take_apart(&key) else {
@@ -75,9 +76,9 @@ impl Check<'_> {
                 for key in missing {
                     if told.insert(key.clone()) {
                         let detail = "it is missing from the registry of its shard";
-                        let place = place_of(&key);
                         let outcome = self.repair.writing();
-                        self.report.tell(place, "unregistered", outcome, detail);
+                        self.report
+                            .tell(&place_of(&key), "unregistered", outcome, detail);
                     }
                 }
             }
@@ -91,9 +92,8 @@ impl Check<'_> {
     /// boards without a definition are not proved to be of a deleted one.
     pub(super) async fn check_suspects(
         &mut self,
-        suspects: Vec<(String, Name)>,
+        mut suspects: Vec<(String, Name)>,
     ) -> Result<BTreeMap<BoardId, u64>, StoreError> {
-        let mut suspects = suspects;
         for (key, name) in &mut suspects {
             if is_head(name) {
                 name.generation = self.generation_at(key).await?;
@@ -153,15 +153,16 @@ impl Check<'_> {
         let place = place_of(key);
         if judged == Verdict::Unknown {
             let detail = "it is not a key of this release";
-            self.report.tell(place, "unknown", Outcome::Left, detail);
+            self.report
+                .tell(&place, "unknown", RepairOutcome::Left, detail);
             return Ok(());
         }
         let mut outcome = self.repair.removing();
-        if outcome == Outcome::Repaired && store::lasts_ms(self.store, key).await? != -2 {
-            outcome = Outcome::Left;
+        if outcome == RepairOutcome::Repaired && store::lasts_ms(self.store, key).await? != -2 {
+            outcome = RepairOutcome::Left;
         }
         let detail = "it is not needed, but not marked for removal";
-        self.report.tell(place, "left_over", outcome, detail);
+        self.report.tell(&place, "left_over", outcome, detail);
         Ok(())
     }
 
@@ -184,14 +185,16 @@ impl Check<'_> {
                     "{count} keys are newer than the board's definition, which may be an older one. They are kept. Restore \
                      {head} from a newer backup"
                 );
-                self.report.tell(place, "went_back", Outcome::Left, detail);
+                self.report
+                    .tell(&place, "went_back", RepairOutcome::Left, detail);
             } else {
                 let generation = generation.unwrap_or_default();
                 let detail = format!(
                     "{count} keys are of an earlier board with this name, and there is no record of its deletion. They are \
                      kept. If they are not needed, run this in Redis and repair again: HSET {head} deleted {generation}"
                 );
-                self.report.tell(place, "unproved", Outcome::Left, detail);
+                self.report
+                    .tell(&place, "unproved", RepairOutcome::Left, detail);
             }
         }
         undefined
@@ -251,7 +254,7 @@ impl Check<'_> {
             let keys = [key.to_owned()];
             let registered =
                 store::check_keys(self.store, &tag, generation, &keys, self.repair).await;
-            self.unless_damaged(|| place_of(key), registered)?;
+            self.unless_damaged(&place_of(key), registered)?;
         }
         Ok(Some(Unneeded {
             generation,
@@ -263,15 +266,17 @@ impl Check<'_> {
 
     /// The generation that a head has.
     async fn generation_at(&self, key: &str) -> Result<Option<u64>, StoreError> {
-        let version = store::version_at(self.store, key).await?;
-        Ok(version.and_then(|version| version.rsplit_once('-')?.0.parse().ok()))
+        let head = store::load_head(self.store, key).await?;
+        Ok(head
+            .version
+            .and_then(|version| version.rsplit_once('-')?.0.parse().ok()))
     }
 
     async fn defined(&self, id: &BoardId) -> Result<Defined, StoreError> {
-        let head = store::load_head(self.store, id.as_str()).await?;
+        let head = store::load_head(self.store, &keys::head(id.as_str())).await?;
         let state = match head.board(id) {
             Some(Ok(board)) => State::Defined(Box::new(board)),
-            None if matches!(head.found.as_str(), "none" | "hash") => State::Undefined,
+            None if head.is_sound() => State::Undefined,
             Some(Err(_)) | None => State::Unreadable,
         };
         let deleted = head.deleted.unwrap_or_default();

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::repair::Outcome;
-use super::store::{Difference, whole_of};
-use crate::domain::board::{Board, Order};
+use super::repair::RepairOutcome;
+use super::store::{Difference, stored_sign, whole_of};
+use crate::domain::board::Board;
 use crate::domain::score::ShownScore;
 use crate::domain::shard::Shard;
 use crate::domain::ties::TieKey;
@@ -169,18 +169,18 @@ impl Report {
 
     pub(super) fn tell(
         &mut self,
-        place: Place,
+        place: &Place,
         kind: &str,
-        outcome: Outcome,
+        outcome: RepairOutcome,
         detail: impl Into<String>,
     ) {
         self.add(Finding {
-            place,
+            place: place.clone(),
             member: None,
             kind: kind.to_owned(),
             detail: detail.into(),
-            is_mended: outcome == Outcome::Repaired,
-            is_removal: outcome == Outcome::Asked,
+            is_mended: outcome == RepairOutcome::Repaired,
+            is_removal: outcome == RepairOutcome::Asked,
         });
     }
 
@@ -197,8 +197,8 @@ impl Report {
                 member: member_of(&difference).map(ToOwned::to_owned),
                 detail: describe(shard, &difference),
                 kind: difference.code,
-                is_mended: difference.outcome == Outcome::Repaired,
-                is_removal: difference.outcome == Outcome::Asked,
+                is_mended: difference.outcome == RepairOutcome::Repaired,
+                is_removal: difference.outcome == RepairOutcome::Asked,
             });
         }
     }
@@ -310,15 +310,11 @@ pub(super) fn total(board: &Board, stored: i128, sum: i128) -> String {
 
 /// A stored score as users see it, or the raw text if it is none.
 fn shown(board: &Board, stored: &str) -> String {
-    let scaled: Result<i128, _> = stored.parse();
-    let sign = match board.definition.order {
-        Order::Desc => -1,
-        Order::Asc => 1,
+    let Ok(scaled) = stored.parse::<i128>() else {
+        return stored.to_owned();
     };
-    scaled.map_or_else(
-        |_| stored.to_owned(),
-        |scaled| ShownScore::sum(sign * scaled, board.definition.decimals).to_string(),
-    )
+    let scaled = i128::from(stored_sign(board)) * scaled;
+    ShownScore::sum(scaled, board.definition.decimals).to_string()
 }
 
 /// A stored score and its time.

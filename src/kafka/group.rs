@@ -20,7 +20,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 use super::client::{Kafka, Logged};
-use super::lane::{Lane, Progress, tell_lag};
+use super::lane::{Lane, LaneProgress, tell_lag};
 use crate::core::jobs::JobKind;
 use crate::core::jobs::faults::Subject;
 use crate::core::{Engine, Error};
@@ -240,7 +240,7 @@ impl Membership {
             engine: Arc::clone(&self.engine),
             consumer: Arc::clone(&self.consumer),
             partition,
-            progress: Progress::default(),
+            progress: LaneProgress::default(),
             stop: CancellationToken::new(),
         });
         let own = Arc::clone(&lane);

@@ -39,12 +39,12 @@ const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// The progress of a lane, for reports.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct LaneProgress {
     position: AtomicI64,
     end: AtomicI64,
 }
 
-impl Progress {
+impl LaneProgress {
     pub(super) fn position(&self) -> i64 {
         self.position.load(Ordering::Relaxed)
     }
@@ -69,7 +69,7 @@ pub(super) struct Lane {
     pub(super) engine: Arc<Engine>,
     pub(super) consumer: Arc<GroupConsumer>,
     pub(super) partition: Partition,
-    pub(super) progress: Progress,
+    pub(super) progress: LaneProgress,
     pub(super) stop: CancellationToken,
 }
 
@@ -77,7 +77,7 @@ type Queue = StreamPartitionQueue<Rebalancing>;
 
 /// A batch: records that were read in a row.
 #[derive(Default)]
-struct Part {
+struct RecordBatch {
     events: Vec<LogEvent>,
     illegible: Vec<(i64, Illegible)>,
     /// The raw records, if dead ones go to a topic.
@@ -86,7 +86,7 @@ struct Part {
     upto: i64,
 }
 
-impl Part {
+impl RecordBatch {
     /// An empty batch, before the record at this offset.
     fn at(position: i64) -> Self {
         Self {
@@ -254,9 +254,9 @@ impl Lane {
         position: i64,
         first: Result<BorrowedMessage<'_>, KafkaError>,
         queue: &Queue,
-    ) -> Result<Part, Error> {
+    ) -> Result<RecordBatch, Error> {
         let keeps_messages = self.kafka.settings.dead_letter_topic.is_some();
-        let mut part = Part::at(position);
+        let mut part = RecordBatch::at(position);
         part.add(&first?, keeps_messages);
         while part.count < RECORDS_MAX
             && let Some(message) = queue.recv().now_or_never()
@@ -271,7 +271,7 @@ impl Lane {
     }
 
     /// Takes a batch, however long that takes.
-    async fn take(&self, intake: &mut Intake, mut part: Part) -> Result<(), Error> {
+    async fn take(&self, intake: &mut Intake, mut part: RecordBatch) -> Result<(), Error> {
         if part.upto <= intake.position() {
             return Ok(());
         }
@@ -323,7 +323,7 @@ impl Lane {
     async fn bury(
         &self,
         intake: &mut Intake,
-        part: &Part,
+        part: &RecordBatch,
         offset: i64,
         why: (&'static str, &str),
     ) -> Result<(), Error> {
@@ -373,7 +373,7 @@ impl Lane {
         let from = vec![(self.partition.clone(), position, extent.end)];
         let found = self.kafka.read(from, |_| true).await?;
         if found.is_whole && found.count == 0 {
-            return self.take(intake, Part::at(extent.end)).await;
+            return self.take(intake, RecordBatch::at(extent.end)).await;
         }
         Ok(())
     }
