@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::pin::pin;
+use std::time::Duration;
 
 use futures::{FutureExt, TryStreamExt};
 
@@ -174,7 +175,7 @@ impl Check<'_> {
     ) -> BTreeMap<BoardId, u64> {
         let mut undefined: BTreeMap<BoardId, u64> = BTreeMap::new();
         for ((id, generation), count) in unproved {
-            let Some(State::Defined(board)) = boards.get(&id).map(|defined| &defined.state) else {
+            let Some(board) = boards.get(&id).and_then(|defined| defined.board.as_ref()) else {
                 *undefined.entry(id).or_default() += count;
                 continue;
             };
@@ -205,11 +206,12 @@ impl Check<'_> {
         &mut self,
         mut ids: BTreeSet<BoardId>,
     ) -> Result<(HashMap<BoardId, Defined>, HashSet<Unneeded>), StoreError> {
-        let mut boards = HashMap::new();
-        for attempt in 0..2 {
-            if attempt > 0 && !ids.is_empty() {
-                tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+        let (mut boards, mut unneeded) = (HashMap::new(), HashSet::new());
+        for pause in [Duration::ZERO, LOOK_AGAIN_AFTER] {
+            if !pause.is_zero() && ids.is_empty() {
+                break;
             }
+            tokio::time::sleep(pause).await;
             let all: Vec<BoardId> = ids.iter().cloned().collect();
             let all: Vec<&BoardId> = all.iter().collect();
             let before = store::last_changes(self.store, &all).await?;
@@ -218,7 +220,7 @@ impl Check<'_> {
                 seen.push(self.defined(id).await?);
             }
             // Data is marked before its deletion is announced.
-            let unneeded = purge::unneeded(self.store).await?.into_iter().collect();
+            unneeded = purge::unneeded(self.store).await?.into_iter().collect();
             let after = store::last_changes(self.store, &all).await?;
             for ((id, defined), (before, after)) in
                 all.into_iter().zip(seen).zip(before.iter().zip(&after))
@@ -228,14 +230,11 @@ impl Check<'_> {
                     boards.insert(id.clone(), defined);
                 }
             }
-            if attempt > 0 || ids.is_empty() {
-                for id in &ids {
-                    self.note_changing(id);
-                }
-                return Ok((boards, unneeded));
-            }
         }
-        Ok((boards, HashSet::new()))
+        for id in &ids {
+            self.note_changing(id);
+        }
+        Ok((boards, unneeded))
     }
 
     /// Puts a key into its registry, so that it is removed with its board. Returns which data it belongs to; `None` if the
@@ -274,28 +273,23 @@ impl Check<'_> {
 
     async fn defined(&self, id: &BoardId) -> Result<Defined, StoreError> {
         let head = store::load_head(self.store, &keys::head(id.as_str())).await?;
-        let state = match head.board(id) {
-            Some(Ok(board)) => State::Defined(Box::new(board)),
-            None if head.is_sound() => State::Undefined,
-            Some(Err(_)) | None => State::Unreadable,
-        };
-        let deleted = head.deleted.unwrap_or_default();
-        Ok(Defined { state, deleted })
+        let board = head.board(id).and_then(Result::ok);
+        let is_undefined = head.definition.is_none() && head.is_sound();
+        Ok(Defined {
+            is_readable: board.is_some() || is_undefined,
+            board,
+            deleted: head.deleted.unwrap_or_default(),
+        })
     }
 }
 
 /// What is stored under the key of a board.
 struct Defined {
-    state: State,
+    board: Option<Board>,
+    /// Whether this program can read it, or there is nothing to be read.
+    is_readable: bool,
     /// All generations up to this one are proved to be deleted.
     deleted: u64,
-}
-
-enum State {
-    Defined(Box<Board>),
-    Undefined,
-    /// Something that this program can't read.
-    Unreadable,
 }
 
 /// Whether a key is a head. These serve all generations of a board.
@@ -306,11 +300,10 @@ fn is_head(name: &Name) -> bool {
 /// The verdict about a key by its name.
 fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verdict {
     let sharding = name.shard.of;
-    let board = match &defined.state {
-        State::Defined(board) => Some(&**board),
-        State::Undefined => None,
-        State::Unreadable => return Verdict::Fine,
-    };
+    let board = defined.board.as_ref();
+    if !defined.is_readable {
+        return Verdict::Fine;
+    }
     let Some(kind) = name.kind else {
         return Verdict::Unknown;
     };

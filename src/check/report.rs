@@ -66,6 +66,19 @@ pub struct Finding {
     pub is_removal: bool,
 }
 
+impl Finding {
+    fn new(place: &Place, kind: &str, outcome: RepairOutcome, detail: String) -> Self {
+        Self {
+            place: place.clone(),
+            member: None,
+            kind: kind.to_owned(),
+            detail,
+            is_mended: outcome == RepairOutcome::Repaired,
+            is_removal: outcome == RepairOutcome::Asked,
+        }
+    }
+}
+
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let named = [
@@ -174,14 +187,7 @@ impl Report {
         outcome: RepairOutcome,
         detail: impl Into<String>,
     ) {
-        self.add(Finding {
-            place: place.clone(),
-            member: None,
-            kind: kind.to_owned(),
-            detail: detail.into(),
-            is_mended: outcome == RepairOutcome::Repaired,
-            is_removal: outcome == RepairOutcome::Asked,
-        });
+        self.add(Finding::new(place, kind, outcome, detail.into()));
     }
 
     /// Reports what a script has found.
@@ -192,13 +198,11 @@ impl Report {
         differences: impl IntoIterator<Item = Difference>,
     ) {
         for difference in differences {
+            let Difference { code, outcome, .. } = &difference;
+            let detail = describe(shard, &difference);
             self.add(Finding {
-                place: place.clone(),
                 member: member_of(&difference).map(ToOwned::to_owned),
-                detail: describe(shard, &difference),
-                kind: difference.code,
-                is_mended: difference.outcome == RepairOutcome::Repaired,
-                is_removal: difference.outcome == RepairOutcome::Asked,
+                ..Finding::new(place, code, *outcome, detail)
             });
         }
     }

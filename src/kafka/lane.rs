@@ -235,8 +235,8 @@ impl Lane {
             tokio::select! {
                 message = queue.recv() => {
                     last_record = Instant::now();
-                    let part = self.gather(intake.position(), message, queue)?;
-                    self.take(intake, part).await?;
+                    let batch = self.gather(intake.position(), message, queue)?;
+                    self.take(intake, batch).await?;
                 }
                 _ = passing.tick() => self.pass(intake).await?,
             }
@@ -256,33 +256,33 @@ impl Lane {
         queue: &Queue,
     ) -> Result<RecordBatch, Error> {
         let keeps_messages = self.kafka.settings.dead_letter_topic.is_some();
-        let mut part = RecordBatch::at(position);
-        part.add(&first?, keeps_messages);
-        while part.count < RECORDS_MAX
+        let mut batch = RecordBatch::at(position);
+        batch.add(&first?, keeps_messages);
+        while batch.count < RECORDS_MAX
             && let Some(message) = queue.recv().now_or_never()
         {
             match message {
-                Ok(message) => part.add(&message, keeps_messages),
+                Ok(message) => batch.add(&message, keeps_messages),
                 // Records that were read before the error are taken first; the client reports lasting errors again.
                 Err(_) => break,
             }
         }
-        Ok(part)
+        Ok(batch)
     }
 
     /// Takes a batch, however long that takes.
-    async fn take(&self, intake: &mut Intake, mut part: RecordBatch) -> Result<(), Error> {
-        if part.upto <= intake.position() {
+    async fn take(&self, intake: &mut Intake, mut batch: RecordBatch) -> Result<(), Error> {
+        if batch.upto <= intake.position() {
             return Ok(());
         }
-        for (offset, illegible) in std::mem::take(&mut part.illegible) {
+        for (offset, illegible) in std::mem::take(&mut batch.illegible) {
             let Illegible { code, detail } = illegible;
-            self.bury(intake, &part, offset, (code, &detail)).await?;
+            self.bury(intake, &batch, offset, (code, &detail)).await?;
         }
         let (mut pause, mut dead_count) = (PAUSE_MIN, 0);
-        let events = std::mem::take(&mut part.events);
+        let events = std::mem::take(&mut batch.events);
         let count = events.len();
-        let mut taking = intake.take(events, part.upto).await;
+        let mut taking = intake.take(events, batch.upto).await;
         let mut waited = false;
         loop {
             taking = match taking {
@@ -296,7 +296,7 @@ impl Lane {
                             DeadCause::Unreadable(detail) => detail,
                             _ => name,
                         };
-                        self.bury(intake, &part, offset, (name, detail)).await?;
+                        self.bury(intake, &batch, offset, (name, detail)).await?;
                     }
                     intake.resume().await
                 }
@@ -323,13 +323,13 @@ impl Lane {
     async fn bury(
         &self,
         intake: &mut Intake,
-        part: &RecordBatch,
+        batch: &RecordBatch,
         offset: i64,
         why: (&'static str, &str),
     ) -> Result<(), Error> {
         let mut pause = PAUSE_MIN;
         loop {
-            let message = part.message(offset);
+            let message = batch.message(offset);
             let Err(error) = self.kafka.bury(&self.partition, offset, why, message).await else {
                 return Ok(());
             };

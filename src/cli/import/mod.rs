@@ -7,6 +7,8 @@
 //!                                       record.rs ◀─ ledger.rs ◀┘ acknowledged, in the order of the file
 //! ```
 //!
+//! `error.rs` has the words in which an import fails.
+//!
 //! - Every event has an id. A row without one gets an id that follows from the file's content and the row's number, so that
 //!   the service recognises it in another request and in another run.
 //! - If the response to a request is lost, the import sends the same request again. The service returns `duplicate` for
