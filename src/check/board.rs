@@ -37,7 +37,7 @@ impl Check<'_> {
 
     async fn check_defined(&mut self, id: &BoardId) -> Result<(), StoreError> {
         let place = Place::of_board(id);
-        let head = store::load_head(self.store, &keys::head(id.as_str())).await?;
+        let head = self.head(id.as_str()).await?;
         if !self.is_of_type(&place, "its key", &head.found, "hash") {
             return Ok(());
         }
@@ -114,7 +114,7 @@ impl Check<'_> {
         let mut versions: Vec<String> = head.used.iter().cloned().collect();
         for shard in board.shards() {
             if !shard.shard_id.of.is_together() {
-                let head = store::load_head(self.store, &keys::head(shard.tag())).await?;
+                let head = self.head(shard.tag()).await?;
                 versions.extend(head.version);
             }
         }
@@ -154,7 +154,7 @@ impl Check<'_> {
 
     /// Whether a board's definition has changed.
     async fn is_changed(&self, board: &Board) -> Result<bool, StoreError> {
-        let head = store::load_head(self.store, &keys::head(board.id.as_str())).await?;
+        let head = self.head(board.id.as_str()).await?;
         Ok(head.version != Some(board.version()))
     }
 
@@ -163,7 +163,7 @@ impl Check<'_> {
         let registry = keys::registry(tag, shard.generation);
         let found = store::type_of(self.store, &registry).await?;
         if !shard.shard_id.of.is_together() {
-            let head = store::load_head(self.store, &keys::head(tag)).await?;
+            let head = self.head(tag).await?;
             if !self.check_head(shard, &head, found != "none").await? {
                 return Ok(());
             }

@@ -95,7 +95,7 @@ impl Check<'_> {
         has_data: bool,
     ) -> Result<Option<Listed>, StoreError> {
         let score = store::live_score(self.store, id).await?;
-        let head = store::load_head(self.store, &keys::head(id.as_str())).await?;
+        let head = self.head(id.as_str()).await?;
         if !head.is_sound() {
             return Ok(None);
         }

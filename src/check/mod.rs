@@ -54,7 +54,7 @@ use futures::FutureExt;
 
 pub use self::repair::{Repair, RepairOutcome};
 pub use self::report::{Finding, Place, Report};
-use self::store::{Compared, Comparer, Comparison, Difference};
+use self::store::{Compared, Comparer, Comparison, Difference, Head};
 use crate::core::{Engine, Error};
 use crate::domain::clock::Clock;
 use crate::domain::ids::BoardId;
@@ -156,9 +156,14 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// What the key of a board or a shard has.
+    async fn head(&self, tag: &str) -> Result<Head, StoreError> {
+        store::load_head(self.store, &keys::head(tag)).await
+    }
+
     /// Whether there is a definition of a board, or a rest of one.
     async fn has_head(&self, id: &BoardId) -> Result<bool, StoreError> {
-        let head = store::load_head(self.store, &keys::head(id.as_str())).await?;
+        let head = self.head(id.as_str()).await?;
         Ok(head.has_board || !head.is_sound())
     }
 

@@ -272,7 +272,7 @@ impl Check<'_> {
     }
 
     async fn defined(&self, id: &BoardId) -> Result<Defined, StoreError> {
-        let head = store::load_head(self.store, &keys::head(id.as_str())).await?;
+        let head = self.head(id.as_str()).await?;
         let board = head.board(id).and_then(Result::ok);
         let is_undefined = head.definition.is_none() && head.is_sound();
         Ok(Defined {
