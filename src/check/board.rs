@@ -91,7 +91,7 @@ impl Check<'_> {
                 keys::head(board.id.as_str())
             );
             self.report
-                .tell(&place, "went_back", RepairOutcome::Left, detail);
+                .add(&place, "went_back", RepairOutcome::Left, detail);
             return Ok(false);
         }
         let is_repaired =
@@ -101,7 +101,7 @@ impl Check<'_> {
             board.version()
         );
         self.report
-            .tell(&place, "version", is_repaired.into(), detail);
+            .add(&place, "version", is_repaired.into(), detail);
         Ok(is_repaired)
     }
 
@@ -148,7 +148,7 @@ impl Check<'_> {
         let detail = "it has to move to other shards, but is missing from the list of moves";
         let outcome = self.repair.writing();
         self.report
-            .tell(&Place::of_board(&board.id), "not_moving", outcome, detail);
+            .add(&Place::of_board(&board.id), "not_moving", outcome, detail);
         Ok(())
     }
 
@@ -212,7 +212,7 @@ impl Check<'_> {
                 shard.version()
             );
             self.report
-                .tell(&Place::of_shard(shard), "head", RepairOutcome::Left, detail);
+                .add(&Place::of_shard(shard), "head", RepairOutcome::Left, detail);
         }
         Ok(false)
     }
@@ -275,8 +275,7 @@ impl Check<'_> {
             // It may have expired by now.
             if !beginning.is_empty() && beginning != HYPERLOGLOG {
                 let detail = "it is not a HyperLogLog";
-                self.report
-                    .tell(&place, "type", RepairOutcome::Left, detail);
+                self.report.add(&place, "type", RepairOutcome::Left, detail);
             }
         }
         Ok(())
@@ -289,7 +288,7 @@ impl Check<'_> {
         let Some(compared) = self.compared(&place, look)? else {
             return Ok(());
         };
-        self.report.tell_all(shard, &place, compared.differences);
+        self.report.add_all(shard, &place, compared.differences);
         let (count, is_whole) = compared.progress;
         if !is_whole {
             let id = &shard.id;
@@ -308,7 +307,7 @@ impl Check<'_> {
                 let is_repaired = may_repair && queues::relist(self.store, shard).await?;
                 let detail = "events wait in it, but it is missing from the index of queues";
                 self.report
-                    .tell(&place, "not_indexed", is_repaired.into(), detail);
+                    .add(&place, "not_indexed", is_repaired.into(), detail);
             }
         }
         Ok(())

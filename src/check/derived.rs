@@ -32,7 +32,7 @@ impl Check<'_> {
                     .iter()
                     .any(|difference| difference.outcome == RepairOutcome::Repaired);
                 readable.extend(differences.is_empty().then_some(derived));
-                self.report.tell_all(shard, &place, differences);
+                self.report.add_all(shard, &place, differences);
             }
         }
         if is_dropped {
@@ -48,7 +48,7 @@ impl Check<'_> {
                     difference.outcome = outcome;
                 }
             }
-            self.report.tell_all(shard, &place, differences);
+            self.report.add_all(shard, &place, differences);
             damaged.insert(zset);
         }
         for derived in readable {
@@ -165,7 +165,7 @@ impl Check<'_> {
                 may_drop = true;
                 continue;
             }
-            self.report.tell_all(shard, &place, compared.differences);
+            self.report.add_all(shard, &place, compared.differences);
             if next < 0 {
                 return Ok(());
             }

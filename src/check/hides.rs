@@ -20,7 +20,7 @@ impl Check<'_> {
                 // Results leave out hidden members, too.
                 board_notes::note(self.store, NotedFor::Revision, shard).await?;
             }
-            self.report.tell_all(shard, &place, compared.differences);
+            self.report.add_all(shard, &place, compared.differences);
             let (Some(next), cursor_there) = compared.progress else {
                 return Ok(());
             };

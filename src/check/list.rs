@@ -45,7 +45,7 @@ impl Check<'_> {
                 self.note_changing(id);
             } else if !wrong.is_defined && !wrong.is_deleted {
                 let left = undefined.get(id).copied().unwrap_or_default();
-                self.tell_lost(id, left);
+                self.report_lost(id, left);
             } else {
                 self.repair_list(id, &wrong).await?;
             }
@@ -59,14 +59,14 @@ impl Check<'_> {
         ));
     }
 
-    fn tell_lost(&mut self, id: &BoardId, left: u64) {
+    fn report_lost(&mut self, id: &BoardId, left: u64) {
         let detail = format!(
             "its definition is missing, and there is no record of a deletion, so its data ({left} keys) is kept. Restore {} \
              from a backup; or, if the board is not needed, create it again and delete it",
             keys::head(id.as_str())
         );
         self.report
-            .tell(&Place::of_board(id), "lost", RepairOutcome::Left, detail);
+            .add(&Place::of_board(id), "lost", RepairOutcome::Left, detail);
     }
 
     async fn repair_list(&mut self, id: &BoardId, wrong: &Listed) -> Result<(), StoreError> {
@@ -84,7 +84,7 @@ impl Check<'_> {
             (true, true) => "it is in the wrong place in the list of boards",
         };
         self.report
-            .tell(&Place::of_board(id), "list", outcome, detail);
+            .add(&Place::of_board(id), "list", outcome, detail);
         Ok(())
     }
 

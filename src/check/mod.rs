@@ -184,7 +184,7 @@ impl Check<'_> {
         let is_sound = found == expected || found == "none";
         if !is_sound {
             let detail = format!("{key} is of type {found}, but must be of type {expected}");
-            self.report.tell(place, "type", RepairOutcome::Left, detail);
+            self.report.add(place, "type", RepairOutcome::Left, detail);
         }
         is_sound
     }
@@ -199,7 +199,7 @@ impl Check<'_> {
             Ok(value) => Ok(Some(value)),
             Err(StoreError::Unexpected(detail)) => {
                 self.report
-                    .tell(place, "damaged", RepairOutcome::Left, detail);
+                    .add(place, "damaged", RepairOutcome::Left, detail);
                 Ok(None)
             }
             Err(error) => Err(error),

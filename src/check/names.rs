@@ -41,7 +41,7 @@ impl Check<'_> {
         let unneeded: HashSet<Unneeded> = purge::unneeded(self.store).await?.into_iter().collect();
         let mut boards: HashMap<BoardId, Defined> = HashMap::new();
         let (mut heads, mut suspects) = (BTreeSet::new(), Vec::new());
-        let mut told = HashSet::new();
+        let mut reported = HashSet::new();
         let mut all = pin!(store::key_names(self.store, keys::pattern(only)));
         while let Some(names) = all.try_next().await? {
             let mut registered: BTreeMap<(String, u64), Vec<String>> = BTreeMap::new();
@@ -75,11 +75,11 @@ impl Check<'_> {
                     Err(error) => return Err(error),
                 };
                 for key in missing {
-                    if told.insert(key.clone()) {
+                    if reported.insert(key.clone()) {
                         let detail = "it is missing from the registry of its shard";
                         let outcome = self.repair.writing();
                         self.report
-                            .tell(&place_of(&key), "unregistered", outcome, detail);
+                            .add(&place_of(&key), "unregistered", outcome, detail);
                     }
                 }
             }
@@ -145,17 +145,17 @@ impl Check<'_> {
             while purge::unlink_some(self.store, unneeded).boxed().await? {}
         }
         for (key, judged) in found {
-            self.tell_suspect(&key, judged).await?;
+            self.report_suspect(&key, judged).await?;
         }
-        Ok(self.tell_unproved(unproved, &boards))
+        Ok(self.report_unproved(unproved, &boards))
     }
 
-    async fn tell_suspect(&mut self, key: &str, judged: Verdict) -> Result<(), StoreError> {
+    async fn report_suspect(&mut self, key: &str, judged: Verdict) -> Result<(), StoreError> {
         let place = place_of(key);
         if judged == Verdict::Unknown {
             let detail = "it is not a key of this release";
             self.report
-                .tell(&place, "unknown", RepairOutcome::Left, detail);
+                .add(&place, "unknown", RepairOutcome::Left, detail);
             return Ok(());
         }
         let mut outcome = self.repair.removing();
@@ -163,12 +163,12 @@ impl Check<'_> {
             outcome = RepairOutcome::Left;
         }
         let detail = "it is not needed, but not marked for removal";
-        self.report.tell(&place, "left_over", outcome, detail);
+        self.report.add(&place, "left_over", outcome, detail);
         Ok(())
     }
 
     /// Reports the keys, by boards and generations, that no definition needs. Returns those of boards without a definition.
-    fn tell_unproved(
+    fn report_unproved(
         &mut self,
         unproved: BTreeMap<(BoardId, Option<u64>), u64>,
         boards: &HashMap<BoardId, Defined>,
@@ -187,7 +187,7 @@ impl Check<'_> {
                      {head} from a newer backup"
                 );
                 self.report
-                    .tell(&place, "went_back", RepairOutcome::Left, detail);
+                    .add(&place, "went_back", RepairOutcome::Left, detail);
             } else {
                 let generation = generation.unwrap_or_default();
                 let detail = format!(
@@ -195,7 +195,7 @@ impl Check<'_> {
                      kept. If they are not needed, run this in Redis and repair again: HSET {head} deleted {generation}"
                 );
                 self.report
-                    .tell(&place, "unproved", RepairOutcome::Left, detail);
+                    .add(&place, "unproved", RepairOutcome::Left, detail);
             }
         }
         undefined

@@ -12,7 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::redis::keys;
 
 /// The most contradictions of one standing that are listed.
-const TOLD_MAX: u64 = 20;
+const LISTED_MAX: u64 = 20;
 
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Place {
@@ -142,9 +142,9 @@ impl Report {
 
     /// Whether a finding of this kind was reported for this board or shard.
     pub(super) fn has(&self, kind: &str, place: &Place) -> bool {
-        self.findings.iter().any(|told| {
-            let Place { board, shard, .. } = &told.place;
-            told.kind == kind && (board, shard) == (&place.board, &place.shard)
+        self.findings.iter().any(|found| {
+            let Place { board, shard, .. } = &found.place;
+            found.kind == kind && (board, shard) == (&place.board, &place.shard)
         })
     }
 
@@ -155,14 +155,14 @@ impl Report {
         }
     }
 
-    pub(super) fn add(&mut self, finding: Finding) {
+    pub(super) fn push(&mut self, finding: Finding) {
         let last = self.findings.last();
         let is_same = last.is_some_and(|last| last.place == finding.place);
         self.of_place = if is_same { self.of_place + 1 } else { 1 };
         self.contradictions += 1;
         self.mended += u64::from(finding.is_mended);
         self.removals += u64::from(finding.is_removal);
-        let left_out = self.of_place.saturating_sub(TOLD_MAX);
+        let left_out = self.of_place.saturating_sub(LISTED_MAX);
         if left_out == 0 {
             self.findings.push(finding);
             return;
@@ -180,18 +180,18 @@ impl Report {
         });
     }
 
-    pub(super) fn tell(
+    pub(super) fn add(
         &mut self,
         place: &Place,
         kind: &str,
         outcome: RepairOutcome,
         detail: impl Into<String>,
     ) {
-        self.add(Finding::new(place, kind, outcome, detail.into()));
+        self.push(Finding::new(place, kind, outcome, detail.into()));
     }
 
     /// Reports what a script has found.
-    pub(super) fn tell_all(
+    pub(super) fn add_all(
         &mut self,
         shard: &Shard,
         place: &Place,
@@ -200,7 +200,7 @@ impl Report {
         for difference in differences {
             let Difference { code, outcome, .. } = &difference;
             let detail = describe(shard, &difference);
-            self.add(Finding {
+            self.push(Finding {
                 member: member_of(&difference).map(ToOwned::to_owned),
                 ..Finding::new(place, code, *outcome, detail)
             });
@@ -365,9 +365,9 @@ mod tests {
     fn the_first_findings_of_a_standing_are_listed_and_the_rest_counted() {
         let mut report = Report::default();
         for number in 0..25 {
-            report.add(finding("day", number));
+            report.push(finding("day", number));
         }
-        report.add(finding("week", 1));
+        report.push(finding("week", 1));
         let lines: Vec<String> = report.findings.iter().map(Finding::to_string).collect();
         assert_eq!(lines.len(), 22);
         assert_eq!(

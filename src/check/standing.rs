@@ -27,8 +27,7 @@ impl Check<'_> {
         let mut facts = facts_of(shard, kind, of_events);
         let never_expires = facts.is_certain && facts.expires_at_ms.is_none();
         let (mut phase, mut cursor) = (String::new(), "0".to_owned());
-        let (mut is_whole, mut is_sound) = (false, true);
-        let mut of_derived = Vec::new();
+        let (mut is_whole, mut of_derived) = (false, Vec::new());
         loop {
             let mut comparer = self.comparer(shard);
             if facts.conflicts.len() > CONFLICTS_MAX {
@@ -39,42 +38,35 @@ impl Check<'_> {
                 .await;
             let is_gone = matches!(look, Ok(Comparison::Gone));
             if is_gone && phase.is_empty() && kind == Kind::Standing && never_expires {
-                return self.tell_lost_standing(shard, zset, &place).await;
+                return self.report_lost_standing(shard, zset, &place).await;
             }
             let Some(compared) = self.compared(&place, look)? else {
                 return Ok(());
             };
-            for found in &compared.differences {
-                let is_left = found.outcome == RepairOutcome::Left;
-                is_sound &= found.outcome == RepairOutcome::Repaired;
-                facts.is_doubtful |= is_left;
-                if is_left && found.code == "stray" {
-                    facts.conflicts.extend(found.stored.first().cloned());
-                }
-            }
+            facts.note(&compared.differences);
             if kind == Kind::Derived {
                 of_derived.extend(compared.differences);
             } else {
-                self.report.tell_all(shard, &place, compared.differences);
+                self.report.add_all(shard, &place, compared.differences);
             }
             let (next, next_cursor, was_whole) = compared.progress;
             is_whole |= was_whole;
             // Then it is dropped, or left.
-            let is_hopeless = !is_sound && of_derived.len() > CONFLICTS_MAX;
+            let is_hopeless = !facts.is_sound && of_derived.len() > CONFLICTS_MAX;
             let Some(next) = next.filter(|_| !is_hopeless) else {
                 break;
             };
             (phase, cursor) = (next, next_cursor);
         }
         self.report.standings += 1;
-        if shard.layout().summed && !is_whole && is_sound {
+        if shard.layout().summed && !is_whole && facts.is_sound {
             self.check_total(shard, zset, &place).await?;
         }
-        if kind == Kind::Derived && !is_sound {
+        if kind == Kind::Derived && !facts.is_sound {
             self.damaged.insert(zset.to_owned(), (place, of_derived));
             return Ok(());
         }
-        self.report.tell_all(shard, &place, of_derived);
+        self.report.add_all(shard, &place, of_derived);
         if facts.is_doubtful {
             self.doubtful.insert(zset.to_owned());
         }
@@ -85,7 +77,7 @@ impl Check<'_> {
     }
 
     /// Reports a standing that was there, unless its last member was erased meanwhile.
-    async fn tell_lost_standing(
+    async fn report_lost_standing(
         &mut self,
         shard: &Shard,
         zset: &str,
@@ -93,7 +85,7 @@ impl Check<'_> {
     ) -> Result<(), StoreError> {
         if store::is_registered(self.store, shard, zset).await? {
             let detail = "it has disappeared, although it never expires";
-            self.report.tell(place, "lost", RepairOutcome::Left, detail);
+            self.report.add(place, "lost", RepairOutcome::Left, detail);
         }
         Ok(())
     }
@@ -115,7 +107,7 @@ impl Check<'_> {
                 is_repaired,
             }) => {
                 let detail = report::total(shard, stored, sum);
-                self.report.tell(place, "total", is_repaired.into(), detail);
+                self.report.add(place, "total", is_repaired.into(), detail);
             }
         }
         Ok(())
@@ -158,6 +150,7 @@ fn facts_of(shard: &Shard, kind: Kind, of_events: Option<Standing>) -> StandingF
         is_certain: is_first || kind != Kind::Standing,
         conflicts: Vec::new(),
         is_doubtful: false,
+        is_sound: true,
     }
 }
 

@@ -171,6 +171,22 @@ pub struct StandingFacts {
     pub conflicts: Vec<String>,
     /// Whether earlier parts have left something unrepaired.
     pub is_doubtful: bool,
+    /// Whether earlier parts have found nothing, or have repaired it.
+    pub is_sound: bool,
+}
+
+impl StandingFacts {
+    /// Notes what a part has found.
+    pub fn note(&mut self, differences: &[Difference]) {
+        for found in differences {
+            let is_left = found.outcome == RepairOutcome::Left;
+            self.is_doubtful |= is_left;
+            self.is_sound &= found.outcome == RepairOutcome::Repaired;
+            if is_left && found.code == "stray" {
+                self.conflicts.extend(found.stored.first().cloned());
+            }
+        }
+    }
 }
 
 /// Compares data of a shard by calls of scripts, which also repair it if they may.

@@ -158,7 +158,7 @@ impl Lane {
             if let Ok(extent) = self.kafka.extent(&self.partition).await {
                 self.progress.end.store(extent.end, Ordering::Relaxed);
                 if let Some(lag) = self.progress.lag() {
-                    tell_lag(self.partition.number, lag);
+                    set_lag(self.partition.number, lag);
                 }
             }
         }
@@ -175,7 +175,7 @@ impl Lane {
             return Ok(());
         };
         let mut intake = intake?;
-        self.tell_removed(intake.removed());
+        self.report_removed(intake.removed());
         self.progress
             .position
             .store(intake.position(), Ordering::Relaxed);
@@ -188,7 +188,7 @@ impl Lane {
     }
 
     /// Reports that records were removed before they were taken.
-    fn tell_removed(&self, removed: i64) {
+    fn report_removed(&self, removed: i64) {
         let Some(count) = u64::try_from(removed).ok().filter(|count| *count > 0) else {
             return;
         };
@@ -379,7 +379,7 @@ impl Lane {
     }
 }
 
-pub(super) fn tell_lag(number: i32, lag: u64) {
+pub(super) fn set_lag(number: i32, lag: u64) {
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
     gauge!("standings_kafka_lag", "partition" => number.to_string()).set(lag as f64);
 }

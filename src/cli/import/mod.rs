@@ -65,7 +65,7 @@ use self::rows::Batch;
 use self::sender::{BatchSender, BoardFacts};
 use self::summary::Summary;
 use super::client::{Client, Purpose, RetryLimits};
-use super::{ServiceArgs, tell};
+use super::{ServiceArgs, print_error};
 use crate::domain::clock::Clock;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
@@ -152,7 +152,7 @@ pub async fn command(args: ImportArgs) -> ExitCode {
             summary.exit_status().into()
         }
         Err(error) => {
-            tell(&error);
+            print_error(&error);
             STATUS_FAILED.into()
         }
     }
