@@ -113,7 +113,7 @@ impl Session {
     /// One of the figures of a group, which are all measured when the first of them is needed.
     pub async fn figure(&self, group: Group, name: &str, options: &Options) -> Result<Measured> {
         let is_known = |(known, _): &(Group, Figures)| *known == group;
-        if !self.figures.borrow().iter().any(|known| is_known(known)) {
+        if !self.figures.borrow().iter().any(is_known) {
             let measured = match group {
                 Group::Rollover(board) => rollover::measure(self, board).await?,
                 Group::League => league::measure(self).await?,

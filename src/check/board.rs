@@ -285,11 +285,11 @@ impl Check<'_> {
         let key = keys::single(shard, Kind::Queue);
         let place = Place::of_key(shard, &key);
         let look = self.comparer(shard).queue().await;
-        let Some(compared) = self.compared(&place, look)? else {
+        let Some(part) = self.compared(&place, look)? else {
             return Ok(());
         };
-        self.report.add_all(shard, &place, compared.differences);
-        let (count, is_whole) = compared.progress;
+        self.report.add_all(shard, &place, part.differences);
+        let (count, is_whole) = part.progress;
         if !is_whole {
             let id = &shard.id;
             self.report.note(format!(

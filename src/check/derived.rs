@@ -26,8 +26,8 @@ impl Check<'_> {
             let place = Place::of_key(shard, &keys::state(shard, derived.series));
             let is_sound = self.doubtful.is_empty();
             let look = self.comparer(shard).state(&derived, is_sound).await;
-            if let Some(compared) = self.compared(&place, look)? {
-                let differences = compared.differences;
+            if let Some(part) = self.compared(&place, look)? {
+                let differences = part.differences;
                 is_dropped |= differences
                     .iter()
                     .any(|difference| difference.outcome == RepairOutcome::Repaired);
@@ -86,14 +86,14 @@ impl Check<'_> {
         let mut outcome = RepairOutcome::Left;
         for comparer in has_moved.then_some(only_look).into_iter().chain([comparer]) {
             let look = comparer.sum(&sum, true, (0, "0")).await;
-            let Some(compared) = self.compared(place, look)? else {
+            let Some(part) = self.compared(place, look)? else {
                 return Ok(RepairOutcome::Left);
             };
-            let (_, _, absent) = compared.progress;
+            let (_, _, absent) = part.progress;
             if has_moved && absent > 0 {
                 return Ok(RepairOutcome::Left);
             }
-            let dropped = compared.differences.first();
+            let dropped = part.differences.first();
             outcome = dropped.map_or(outcome, |dropped| dropped.outcome);
         }
         Ok(outcome)
@@ -147,11 +147,11 @@ impl Check<'_> {
             {
                 return Ok(());
             }
-            let Some(compared) = self.compared(&place, look)? else {
+            let Some(part) = self.compared(&place, look)? else {
                 return Ok(());
             };
-            let (next, next_cursor, absent) = compared.progress;
-            let differs = !compared.differences.is_empty();
+            let (next, next_cursor, absent) = part.progress;
+            let differs = !part.differences.is_empty();
             if differs && has_moved && absent > 0 {
                 self.report.note(format!(
                     "{} of {} differs from its remaining history",
@@ -165,7 +165,7 @@ impl Check<'_> {
                 may_drop = true;
                 continue;
             }
-            self.report.add_all(shard, &place, compared.differences);
+            self.report.add_all(shard, &place, part.differences);
             if next < 0 {
                 return Ok(());
             }

@@ -12,16 +12,16 @@ impl Check<'_> {
         let (mut phase, mut cursor) = (String::new(), "0".to_owned());
         loop {
             let look = self.comparer(shard).hides((&phase, &cursor)).await;
-            let Some(compared) = self.compared(&place, look)? else {
+            let Some(part) = self.compared(&place, look)? else {
                 return Ok(());
             };
-            let mut found = compared.differences.iter();
+            let mut found = part.differences.iter();
             if found.any(|found| found.outcome == RepairOutcome::Repaired) {
                 // Results leave out hidden members, too.
                 board_notes::note(self.store, NotedFor::Revision, shard).await?;
             }
-            self.report.add_all(shard, &place, compared.differences);
-            let (Some(next), cursor_there) = compared.progress else {
+            self.report.add_all(shard, &place, part.differences);
+            let (Some(next), cursor_there) = part.progress else {
                 return Ok(());
             };
             (phase, cursor) = (next, cursor_there);

@@ -40,16 +40,16 @@ impl Check<'_> {
             if is_gone && phase.is_empty() && kind == Kind::Standing && never_expires {
                 return self.report_lost_standing(shard, zset, &place).await;
             }
-            let Some(compared) = self.compared(&place, look)? else {
+            let Some(part) = self.compared(&place, look)? else {
                 return Ok(());
             };
-            facts.note(&compared.differences);
+            facts.note(&part.differences);
             if kind == Kind::Derived {
-                of_derived.extend(compared.differences);
+                of_derived.extend(part.differences);
             } else {
-                self.report.add_all(shard, &place, compared.differences);
+                self.report.add_all(shard, &place, part.differences);
             }
-            let (next, next_cursor, was_whole) = compared.progress;
+            let (next, next_cursor, was_whole) = part.progress;
             is_whole |= was_whole;
             // Then it is dropped, or left.
             let is_hopeless = !facts.is_sound && of_derived.len() > CONFLICTS_MAX;
