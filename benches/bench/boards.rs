@@ -1,7 +1,5 @@
 //! The boards of the benchmark, and filling them.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -162,22 +160,15 @@ const QUOTA_MAX: u32 = 100_000_000;
 /// How many events one request of a filling has.
 const FILL_BATCH: usize = 1_000;
 /// On how many connections a board is filled.
-const FILL_CONNECTIONS: u64 = 4;
+const FILL_CONNECTIONS: usize = 4;
 /// The longest that filling a board may take.
 const FILL_WITHIN: Duration = Duration::from_mins(30);
 
 const fn big(name: &'static str, windows: &'static [&'static str], ties: &'static str) -> Board {
     Board {
-        name,
-        windows,
         ties,
         size: Size::Big,
-        voting: Voting::None,
-        shards: 1,
-        hidden: 0,
-        data: None,
-        is_league: false,
-        is_queued: false,
+        ..fixed(name, windows, 0)
     }
 }
 
@@ -275,8 +266,7 @@ impl Board {
         while left > 0 {
             let size = left.min(1_000);
             let path = format!("/v1/boards/{board}/standings/all?size={size}");
-            let page = service.call(&http::get(&path, ""), &[200]).await?;
-            let page: Value = serde_json::from_slice(&page.body)?;
+            let page = service.read(&path).await?;
             let entries = page["entries"].as_array().ok_or("a page without entries")?;
             if entries.is_empty() {
                 return Err(format!("{board} has no more members to hide").into());
@@ -320,10 +310,7 @@ impl Board {
             "league": self.is_league.then(settings),
             "ingest": if self.is_queued { "async" } else { "sync" },
         });
-        let path = format!("/v1/boards/{}", self.name);
-        let put = http::with_json("PUT", &path, &definition.to_string());
-        service.call(&put, &[200, 201]).await?;
-        Ok(())
+        service.define(self.name, &definition).await
     }
 
     /// Gives each of so many members one event of this time, or of now. They are at most a thousand, or a
@@ -341,12 +328,9 @@ impl Board {
             watched: Watched::default(),
         };
         let form = requests::filling(self, at, size);
-        let next = Arc::new(AtomicUsize::new(0));
-        let series = (0..FILL_CONNECTIONS).map(|connection| {
-            let each = Members::Each(Arc::clone(&next), members);
-            Requests::new(&form, each, connection)
-        });
-        load.run_all(series.collect()).await
+        let each = Members::each(members);
+        load.run_all(Requests::of_connections(&form, &each, 0, FILL_CONNECTIONS))
+            .await
     }
 }
 

@@ -4,15 +4,13 @@ use std::cell::Cell;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::beside::in_turn;
 use crate::kit::servers::free_ports;
-use crate::load::{Load, Watched, float};
+use crate::load::{Load, float};
 use crate::machine::Machine;
 use crate::redis::{self, Redis};
 use crate::requests::{Expected, ID, MEMBER, Members, NUMBER, PAGE, Requests, SCORE};
@@ -168,9 +166,8 @@ impl Both {
 
     /// Gives each member the same score on both services, and no two members the same one.
     async fn fill(&self, board: &str) -> Result<()> {
-        let definition = format!(r#"{{"windows":["all"],"update":"{board}"}}"#);
-        let put = http::with_json("PUT", &format!("/v1/boards/{board}"), &definition);
-        self.ours.call(&put, &[201]).await?;
+        let definition = json!({"windows": ["all"], "update": board});
+        self.ours.define(board, &definition).await?;
         let score = format!("1{NUMBER}");
         let our_form = our_batch(board, "", &score, "?standings=false", FILL_BATCH);
         let their_form = their_batch(board, &score, FILL_BATCH);
@@ -178,8 +175,7 @@ impl Both {
             (&self.ours, asked(our_form, APPLIED, FILL_BATCH)),
             (&self.theirs, asked(their_form, RANK, FILL_BATCH)),
         ] {
-            let next = Arc::new(AtomicUsize::new(0));
-            let each = Members::Each(next, MEMBERS);
+            let each = Members::each(MEMBERS);
             let requests = self.requests(&asked.form, &each, BATCH_CONNECTIONS);
             let load = self.load(service, &asked, FILL_WITHIN);
             load.run_all(requests).await?;
@@ -214,8 +210,8 @@ impl Both {
         their_path: &str,
         count: usize,
     ) -> Result<()> {
-        let our_answer = read(&self.ours, &our_path).await?;
-        let their_answer = read(&self.theirs, their_path).await?;
+        let our_answer = self.ours.read(&our_path).await?;
+        let their_answer = self.theirs.read(their_path).await?;
         let ours = entries(&our_answer, list, "member");
         let theirs = entries(&their_answer, "members", "publicID");
         let is_same = ours.zip(theirs).is_some_and(|(ours, theirs)| {
@@ -247,35 +243,20 @@ impl Both {
     }
 
     fn load(&self, service: &Service, asked: &Asked, time: Duration) -> Load {
-        Load {
-            address: service.address(),
-            time,
-            expected: Expected {
-                status: 200,
-                text: asked.text,
-                times: asked.times,
-            },
-            watched: Watched {
-                redis: [Some(self.redis.id()), None, None],
-                service: Some(service.process().id()),
-            },
-        }
+        let expected = Expected {
+            status: 200,
+            text: asked.text,
+            times: asked.times,
+        };
+        Load::on(service, &self.redis, time, expected)
     }
 
     /// The requests of so many connections, with ids that nobody else has.
     fn requests(&self, form: &str, members: &Members, connections: usize) -> Vec<Requests> {
         let first = self.next_series.get();
         self.next_series.set(first + connections as u64);
-        let series = (first..).take(connections);
-        series
-            .map(|series| Requests::new(form, members.clone(), series))
-            .collect()
+        Requests::of_connections(form, members, first, connections)
     }
-}
-
-async fn read(service: &Service, path: &str) -> Result<Value> {
-    let answer = service.call(&http::get(path, ""), &[200]).await?;
-    Ok(serde_json::from_slice(&answer.body)?)
 }
 
 /// The ranks, members and scores of a list of an answer; of the answer itself, if it has no such list.

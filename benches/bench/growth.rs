@@ -148,12 +148,7 @@ impl Session {
             let mut requests = workload.requests(&form, self.members(board), series);
             let loads = services().map(|service| {
                 let rest = requests.len() - workload.connections() / instances;
-                let load = Load {
-                    address: service.address(),
-                    time: self.extent.point,
-                    expected: workload.expected(),
-                    watched: self.watched(service.process()),
-                };
+                let load = Load::on(service, &self.redis, self.extent.point, workload.expected());
                 let share = requests.split_off(rest);
                 async move { load.run(share).await }
             });

@@ -6,74 +6,40 @@ use std::time::Instant;
 
 use crate::boards::QUEUED_VOTE;
 use crate::load::float;
-use crate::queue::{LOOK_INTERVAL, LOOK_TIME, Probe, ROOMY, Taker, VOTES, WITHIN, pace};
-use crate::rows::Measured;
+use crate::queue::{LOOK_INTERVAL, LOOK_TIME, Probe, ROOMY, Taker, VOTES, WITHIN, lag_ms, pace};
+use crate::rows::{Figures, Measured};
 use crate::service::Service;
 use crate::session::Session;
 use crate::{Options, Result, say, table};
 
-/// A figure of Kafka.
-#[derive(Clone, Copy, Debug)]
-pub enum Figure {
-    /// How fast votes are taken and applied.
-    Speed,
-    /// How long after its answer a vote is shown.
-    Lag,
-}
+/// Measures how fast votes are taken and applied, and how long after its answer a vote is shown.
+pub async fn measure(session: &Session, options: &Options) -> Result<Figures> {
+    let (_broker, address) = topic().await?;
+    let (program, queue) = (&options.service, ("STANDINGS_QUEUE_URL", &*address));
+    let taker = Taker::start(session, program, &[queue]).await?;
+    let votes = VOTES / options.part();
+    QUEUED_VOTE.define(&taker.service).await?;
+    taker.put(&QUEUED_VOTE, votes).await?;
+    let settings = [ROOMY[0], ROOMY[1], queue];
+    let service = Service::start_with(program, &taker.redis, &settings).await?;
+    let speed = speed(&service, votes).await?;
+    let unqueued = taker.speed_without_queue(&service).await?;
 
-/// What a topic took.
-#[derive(Clone, Copy, Debug)]
-pub struct Kafka {
-    speed: f64,
-    unqueued: f64,
-    lag_ms: f64,
-}
-
-impl Kafka {
-    /// A figure as a row.
-    pub fn measured(&self, figure: Figure) -> Measured {
-        match figure {
-            Figure::Speed => Measured {
-                reference: Some(self.unqueued),
-                ..self.speed.into()
-            },
-            Figure::Lag => self.lag_ms.into(),
-        }
-    }
-}
-
-/// Measures all figures, once.
-pub async fn measure<'a>(session: &'a Session, options: &Options) -> Result<&'a Kafka> {
-    let measured = async || {
-        let (_broker, address) = topic().await?;
-        let (program, queue) = (&options.service, ("STANDINGS_QUEUE_URL", &*address));
-        let taker = Taker::start(session, program, &[queue]).await?;
-        let votes = VOTES / options.part();
-        QUEUED_VOTE.define(&taker.service).await?;
-        taker.put(&QUEUED_VOTE, votes).await?;
-        let settings = [ROOMY[0], ROOMY[1], queue];
-        let service = Service::start_with(program, &taker.redis, &settings).await?;
-        let speed = speed(&service, votes).await?;
-        let unqueued = taker.speed_without_queue(&service).await?;
-
-        let time = LOOK_TIME / u32::try_from(options.part())?;
-        let probe = Probe::start(&service, session.take_series(1)).await?;
-        let half = pace(session, &service, speed / 2.0, time).await?;
-        let lags = probe.stop().await?;
-        let count = |count: f64| table::number(count.round());
-        say(&format!(
-            "kafka: {} events/s are taken and applied; at {} the lags of {} events were looked at",
-            count(speed),
-            count(half),
-            lags.len(),
-        ));
-        Ok(Kafka {
-            speed,
-            unqueued,
-            lag_ms: float(lags.value_at_quantile(0.99)) / 1_000.0,
-        })
-    };
-    session.kafka.get_or_try_init(measured).await
+    let time = LOOK_TIME / u32::try_from(options.part())?;
+    let probe = Probe::start(&service, session.take_series(1)).await?;
+    let half = pace(session, &service, speed / 2.0, time).await?;
+    let lags = probe.stop().await?;
+    let count = |count: f64| table::number(count.round());
+    say(&format!(
+        "kafka: {} events/s are taken and applied; at {} the lags of {} events were looked at",
+        count(speed),
+        count(half),
+        lags.len(),
+    ));
+    Ok(vec![
+        ("speed", Measured::beside(speed, unqueued)),
+        ("lag", lag_ms(&lags).into()),
+    ])
 }
 
 /// How many of so many votes, each for a member of its own, are taken and applied in a second, once a tenth is.

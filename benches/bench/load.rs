@@ -11,8 +11,10 @@ use tokio::task::JoinSet;
 
 use crate::Result;
 use crate::http::{Answer, Connection};
-use crate::process::{cpu_seconds, own_cpu_seconds};
+use crate::process::{Process, cpu_seconds, own_cpu_seconds};
+use crate::redis::Redis;
 use crate::requests::{Expected, Requests};
+use crate::service::Service;
 
 /// The part of the time at whose end measuring begins.
 const WARM_UP: f64 = 0.1;
@@ -31,6 +33,18 @@ pub struct Load {
     pub expected: Expected,
     /// Whose CPU time is told.
     pub watched: Watched,
+}
+
+impl Load {
+    /// A load of the service, whose CPU time and that of its Redis server are told.
+    pub fn on(service: &Service, redis: &Redis, time: Duration, expected: Expected) -> Self {
+        Self {
+            address: service.address(),
+            time,
+            expected,
+            watched: Watched::of(redis, service.process()),
+        }
+    }
 }
 
 /// The processes whose CPU time is told.
@@ -79,6 +93,14 @@ impl Sample {
 }
 
 impl Watched {
+    /// A Redis server, and the service or what stands for it.
+    pub fn of(redis: &Redis, process: &Process) -> Self {
+        Self {
+            redis: [Some(redis.id()), None, None],
+            service: Some(process.id()),
+        }
+    }
+
     /// The CPU time up to now.
     pub fn cpu(self) -> Cpu {
         Cpu {

@@ -1,13 +1,11 @@
 //! How much memory things take.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use crate::Result;
 use crate::boards::{Board, LIVE, ONE, REMEMBERED, ROLLING_MEMBER};
 use crate::kit::redis::Reply;
-use crate::load::{Load, Watched, float};
+use crate::load::{Load, float};
 use crate::redis::{self, Redis};
 use crate::requests::{Members, Requests};
 use crate::service::Service;
@@ -49,15 +47,9 @@ pub async fn of_id(program: &std::path::Path) -> Result<f64> {
     let members = REMEMBERED.members(0);
     REMEMBERED.prepare(&service, members).await?;
     let before = state(&redis).await?;
-    let load = Load {
-        address: service.address(),
-        time: EVENTS_WITHIN,
-        expected: workload.expected(),
-        watched: Watched::default(),
-    };
+    let load = Load::on(&service, &redis, EVENTS_WITHIN, workload.expected());
     let form = workload.form(&service).await?;
-    let next = Arc::new(AtomicUsize::new(0));
-    let each = Members::Each(next, members);
+    let each = Members::each(members);
     load.run_all(vec![Requests::new(&form, each, 0)]).await?;
     let after = state(&redis).await?;
     Ok((after.0 - before.0) / (after.1 - before.1))

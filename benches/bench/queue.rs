@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -19,7 +19,7 @@ use crate::load::{Load, Watched, float};
 use crate::process::Process;
 use crate::redis::{self, Redis};
 use crate::requests::{self, ID, MEMBER, Members, Requests};
-use crate::rows::Measured;
+use crate::rows::{Figures, Measured};
 use crate::service::{Service, call};
 use crate::session::Session;
 use crate::workload::{Kind, Workload};
@@ -51,55 +51,6 @@ pub const TAKES_ONLY: (&str, &str) = ("STANDINGS_APPLY_QUEUES", "false");
 /// The member by which it is seen when events are shown.
 const PROBE: &str = "probe";
 
-/// A figure of queues.
-#[derive(Clone, Copy, Debug)]
-pub enum Figure {
-    /// How fast events in batches are taken.
-    Batch,
-    /// The memory of an event that waits.
-    Memory,
-    /// How fast events are applied.
-    Speed,
-    /// How long after its answer an event is shown.
-    Lag,
-    /// How fast events are taken at the peak.
-    Peak,
-    /// How long it takes to apply what the peak has left.
-    Recovery,
-}
-
-/// What queues took.
-#[derive(Clone, Copy, Debug)]
-pub struct Queue {
-    batch: f64,
-    memory: f64,
-    speed: f64,
-    unqueued: f64,
-    lag_ms: f64,
-    peak: f64,
-    recovery_seconds: f64,
-}
-
-impl Queue {
-    /// A figure as a row.
-    pub fn measured(&self, figure: Figure) -> Measured {
-        match figure {
-            Figure::Batch => self.batch.into(),
-            Figure::Memory => self.memory.into(),
-            Figure::Speed => Measured {
-                reference: Some(self.unqueued),
-                ..self.speed.into()
-            },
-            Figure::Lag => self.lag_ms.into(),
-            Figure::Peak => Measured {
-                reference: Some(self.speed),
-                ..self.peak.into()
-            },
-            Figure::Recovery => self.recovery_seconds.into(),
-        }
-    }
-}
-
 /// A Redis server of its own, and a service on it that takes events and applies none.
 pub struct Taker<'a> {
     session: &'a Session,
@@ -116,13 +67,10 @@ pub async fn measure_single(session: &Session, options: &Options) -> Result<Meas
     taker.take_singles().await
 }
 
-/// Measures all figures, once.
-pub async fn measure<'a>(session: &'a Session, options: &Options) -> Result<&'a Queue> {
-    let measured = async || {
-        let taker = Taker::start(session, &options.service, &[]).await?;
-        taker.measure(&options.service, options.part()).await
-    };
-    session.queue.get_or_try_init(measured).await
+/// Measures how fast batches are taken, and what becomes of the events that wait.
+pub async fn measure(session: &Session, options: &Options) -> Result<Figures> {
+    let taker = Taker::start(session, &options.service, &[]).await?;
+    taker.measure(&options.service, options.part()).await
 }
 
 impl<'a> Taker<'a> {
@@ -142,7 +90,7 @@ impl<'a> Taker<'a> {
     }
 
     /// Measures all figures, with a part of what is measured with otherwise.
-    async fn measure(self, program: &Path, part: usize) -> Result<Queue> {
+    async fn measure(self, program: &Path, part: usize) -> Result<Figures> {
         QUEUED.define(&self.service).await?;
         let (batch, memory) = self.take_many(WAITING / part).await?;
         QUEUED_VOTE.define(&self.service).await?;
@@ -171,15 +119,14 @@ impl<'a> Taker<'a> {
             lags.len(),
             count(peak * time.as_secs_f64())
         ));
-        Ok(Queue {
-            batch,
-            memory,
-            speed,
-            unqueued,
-            lag_ms: float(lags.value_at_quantile(0.99)) / 1_000.0,
-            peak,
-            recovery_seconds: ended.elapsed().as_secs_f64(),
-        })
+        Ok(vec![
+            ("batch", batch.into()),
+            ("memory", memory.into()),
+            ("speed", Measured::beside(speed, unqueued)),
+            ("lag", lag_ms(&lags).into()),
+            ("peak", Measured::beside(peak, speed)),
+            ("recovery", ended.elapsed().as_secs_f64().into()),
+        ])
     }
 
     /// Single events, beside a server that does one `XADD`.
@@ -198,7 +145,7 @@ impl<'a> Taker<'a> {
                 address,
                 time,
                 expected: workload.expected(),
-                watched: self.watched(process),
+                watched: Watched::of(&self.redis, process),
             };
             let series = self.session.take_series(workload.connections());
             load.run(workload.requests(&form, QUEUED.members(0), series))
@@ -236,22 +183,14 @@ impl<'a> Taker<'a> {
             board,
             kind: Kind::BATCH,
         };
-        let load = Load {
-            address: self.service.address(),
-            time: WITHIN,
-            expected: workload.expected(),
-            watched: self.watched(self.service.process()),
-        };
+        let load = Load::on(&self.service, &self.redis, WITHIN, workload.expected());
         let form = workload.form(&self.service).await?;
-        let next = Arc::new(AtomicUsize::new(0));
-        let connections = workload.connections() as u64;
-        let first = self.session.take_series(workload.connections());
-        let series = (first..first + connections).map(|series| {
-            let each = Members::Each(Arc::clone(&next), count);
-            Requests::new(&form, each, series)
-        });
+        let connections = workload.connections();
+        let first = self.session.take_series(connections);
+        let each = Members::each(count);
+        let requests = Requests::of_connections(&form, &each, first, connections);
         let begun = Instant::now();
-        load.run_all(series.collect()).await?;
+        load.run_all(requests).await?;
         Ok(float(count as u64) / begun.elapsed().as_secs_f64())
     }
 
@@ -262,24 +201,13 @@ impl<'a> Taker<'a> {
             board: &SIX_VOTE,
             kind: Kind::BATCH,
         };
-        let load = Load {
-            address: service.address(),
-            time: self.session.extent.load,
-            expected: workload.expected(),
-            watched: self.watched(service.process()),
-        };
+        let time = self.session.extent.load;
+        let load = Load::on(service, &self.redis, time, workload.expected());
         let form = workload.form(service).await?;
         let series = self.session.take_series(workload.connections());
         let requests = workload.requests(&form, SIX_VOTE.members(0), series);
         let sample = load.run(requests).await?.times(workload.count());
         Ok(sample.per_second)
-    }
-
-    fn watched(&self, process: &Process) -> Watched {
-        Watched {
-            redis: [Some(self.redis.id()), None, None],
-            service: Some(process.id()),
-        }
     }
 }
 
@@ -375,6 +303,11 @@ pub async fn pace(session: &Session, service: &Service, rate: f64, time: Duratio
         sent += ended??;
     }
     Ok(float(sent as u64) / begun.elapsed().as_secs_f64())
+}
+
+/// The lag that 99 of 100 votes have at most.
+pub fn lag_ms(lags: &Histogram<u64>) -> f64 {
+    float(lags.value_at_quantile(0.99)) / 1_000.0
 }
 
 /// Sends one vote after the other for a member, each when the one before is shown, and notes how long after its answer that was.

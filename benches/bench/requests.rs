@@ -49,6 +49,13 @@ pub enum Members {
     Each(Arc<AtomicUsize>, usize),
 }
 
+impl Members {
+    /// Each of so many once.
+    pub fn each(count: usize) -> Self {
+        Self::Each(Arc::default(), count)
+    }
+}
+
 /// Requests of the same form, one after the other.
 pub struct Requests {
     bytes: Vec<u8>,
@@ -79,6 +86,14 @@ impl Requests {
             next_id: series * 100_000_000,
             random: fastrand::Rng::with_seed(series),
         }
+    }
+
+    /// The requests of so many connections, of which the first has this series.
+    pub fn of_connections(form: &str, choice: &Members, first: u64, count: usize) -> Vec<Self> {
+        (first..)
+            .take(count)
+            .map(|series| Self::new(form, choice.clone(), series))
+            .collect()
     }
 
     /// The bytes of the next request, if there is one.

@@ -12,9 +12,10 @@ use chrono::{Days, NaiveDate, Utc};
 use hdrhistogram::Histogram;
 
 use crate::boards::Board;
-use crate::load::{Sample, float};
+use crate::load::{Sample, Watched, float};
+use crate::rows::{Figures, Measured};
 use crate::session::Session;
-use crate::{Result, say};
+use crate::{Result, say, table};
 
 /// The window that is completed.
 const WINDOW: &str = "last-7-days";
@@ -23,25 +24,11 @@ const LEAVING: Days = Days::new(6);
 /// The pause of the probe between two calls.
 const PROBE_INTERVAL: Duration = Duration::from_micros(200);
 /// For how long it looks at a server that does nothing.
-const IDLE_TIME: Duration = Duration::from_secs(3);
-
-/// What completing a standing took.
-#[derive(Clone, Copy, Debug)]
-pub struct Rollover {
-    /// Members of the standing in a second, how long the probe waited meanwhile, and CPU time.
-    pub load: Sample,
-    /// The longest wait of the probe meanwhile.
-    pub longest_ms: f64,
-    /// The longest wait of the probe while nothing was done.
-    pub idle_longest_ms: f64,
-}
+pub const IDLE_TIME: Duration = Duration::from_secs(3);
 
 /// Completes tomorrow's standing of a board, of which each member has a score of today and one of the day
 /// that leaves the window. The read of it does so by itself, as fast as it can.
-pub async fn measure(session: &Session, board: &'static Board) -> Result<Rollover> {
-    if let Some(known) = session.rollovers.borrow().get(board.name) {
-        return Ok(*known);
-    }
+pub async fn measure(session: &Session, board: &'static Board) -> Result<Figures> {
     session.ready(board).await?;
     let members = session.members(board);
     let leaving = (Utc::now() - LEAVING).format("%FT%TZ").to_string();
@@ -51,49 +38,66 @@ pub async fn measure(session: &Session, board: &'static Board) -> Result<Rollove
     let current = session.service.standing(board.name, WINDOW, "current");
     let today: NaiveDate = current.await?.key.parse()?;
     let tomorrow = (today + Days::new(1)).to_string();
+    let idle = idle_waits(session).await?;
+    let complete = async || {
+        let completed = session.service.standing(board.name, WINDOW, &tomorrow);
+        completed.await?.check(members)
+    };
+    waits_during(session, (board.name, members), &idle, complete).await
+}
 
+/// How long a client of Redis waits while nothing is done.
+pub async fn idle_waits(session: &Session) -> Result<Histogram<u64>> {
     let probe = Probe::start(session.redis.socket())?;
     tokio::time::sleep(IDLE_TIME).await;
-    let idle = probe.stop()?;
+    probe.stop()
+}
+
+/// How fast work on so many members is done, and how long a client of Redis waits meanwhile.
+pub async fn waits_during(
+    session: &Session,
+    (name, members): (&str, usize),
+    idle: &Histogram<u64>,
+    work: impl AsyncFnOnce() -> Result<()>,
+) -> Result<Figures> {
     let probe = Probe::start(session.redis.socket())?;
-    let watched = session.watched(session.service.process());
+    let watched = Watched::of(&session.redis, session.service.process());
     let (begun, before) = (Instant::now(), watched.cpu());
-    let completed = session
-        .service
-        .standing(board.name, WINDOW, &tomorrow)
-        .await?;
+    work().await?;
     let seconds = begun.elapsed().as_secs_f64();
     let busy = probe.stop()?;
-    completed.check(members)?;
+    let count = table::number(float(members as u64));
     say(&format!(
-        "{}: tomorrow was completed in {seconds:.1} s; of the waits meanwhile 99.9 % were at most {:.2} ms",
-        board.name,
+        "{name}: {count} members in {seconds:.1} s; of the waits meanwhile 99.9 % were at most {:.2} ms",
         ms(busy.value_at_quantile(0.999)),
     ));
-    let rollover = Rollover {
-        load: Sample {
-            per_second: float(members as u64) / seconds,
-            p50_ms: ms(busy.value_at_quantile(0.5)),
-            p99_ms: ms(busy.value_at_quantile(0.99)),
-            seconds,
-            cpu: watched.cpu().since(before),
-        },
-        longest_ms: ms(busy.max()),
-        idle_longest_ms: ms(idle.max()),
+    let load = Sample {
+        per_second: float(members as u64) / seconds,
+        p50_ms: ms(busy.value_at_quantile(0.5)),
+        p99_ms: ms(busy.value_at_quantile(0.99)),
+        seconds,
+        cpu: watched.cpu().since(before),
     };
-    session.rollovers.borrow_mut().insert(board.name, rollover);
-    Ok(rollover)
+    let speed = Measured {
+        load: Some(load),
+        ..load.per_second.into()
+    };
+    let wait = Measured {
+        load: Some(load),
+        ..Measured::beside(ms(busy.max()), ms(idle.max()))
+    };
+    Ok(vec![("speed", speed), ("wait", wait)])
 }
 
 /// Another client of Redis, on a thread of its own: notes how long it waits for the smallest of calls.
-pub struct Probe {
+struct Probe {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<std::io::Result<Histogram<u64>>>,
 }
 
 impl Probe {
     /// Begins to look.
-    pub fn start(socket: PathBuf) -> Result<Self> {
+    fn start(socket: PathBuf) -> Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         // In microseconds.
         let waits = Histogram::new(3)?;
@@ -103,7 +107,7 @@ impl Probe {
     }
 
     /// Ends; returns how long its calls took, in microseconds.
-    pub fn stop(self) -> Result<Histogram<u64>> {
+    fn stop(self) -> Result<Histogram<u64>> {
         self.is_over.store(true, Ordering::Relaxed);
         Ok(self.thread.join().map_err(|_| "the probe panicked")??)
     }

@@ -5,11 +5,8 @@ use crate::boards::{
     Board, HIDDEN_FEW, HIDDEN_MANY, HIDDEN_NONE, LEAGUE, LIVE, ONE, ROLLING_DATA, ROLLING_FIRST,
     ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER, SMALL, VOTE, VOTE_FREE, WEEK,
 };
-use crate::kafka;
 use crate::load::Sample;
-use crate::queue::Figure;
 use crate::reference::Script;
-use crate::streams;
 use crate::workload::{Kind, Workload};
 
 /// A row of the table.
@@ -36,29 +33,33 @@ pub enum Measure {
     EntryMemory(&'static Board),
     /// The memory of a remembered id.
     IdMemory,
-    /// Completing tomorrow's standing of a board: how fast.
-    RolloverSpeed(&'static Board),
-    /// The longest wait of another client meanwhile.
-    RolloverWait(&'static Board),
-    /// Members that join a league.
-    LeagueJoins,
-    /// Turning the cohorts of a league over: how fast.
-    LeagueSpeed,
-    /// The longest wait of another client meanwhile.
-    LeagueWait,
     /// Single events that are queued.
     QueueSingle,
-    /// Events in queues.
-    Queue(Figure),
-    /// Events that come by Kafka.
-    Kafka(kafka::Figure),
-    /// Live boards.
-    Stream(streams::Figure),
+    /// One of the figures that are measured together, by its name.
+    Of(Group, &'static str),
     /// The service's memory before there was any load.
     IdleMemory,
     /// The most memory of the service.
     PeakMemory,
 }
+
+/// Figures that are measured together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Group {
+    /// Completing tomorrow's standing of a board.
+    Rollover(&'static Board),
+    /// A league, and turning its cohorts over.
+    League,
+    /// Events in queues.
+    Queue,
+    /// Events that come by Kafka.
+    Kafka,
+    /// Live boards.
+    Streams,
+}
+
+/// The figures of a group by their names.
+pub type Figures = Vec<(&'static str, Measured)>;
 
 /// What a row shall reach.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +87,24 @@ pub struct Measured {
     pub reference_load: Option<Sample>,
 }
 
+impl Measured {
+    /// A figure and that of a reference.
+    pub fn beside(figure: f64, reference: f64) -> Self {
+        Self {
+            reference: Some(reference),
+            ..figure.into()
+        }
+    }
+
+    /// A figure that not every system tells.
+    pub fn told(figure: Option<f64>) -> Self {
+        Self {
+            figure,
+            ..Self::default()
+        }
+    }
+}
+
 impl From<f64> for Measured {
     fn from(figure: f64) -> Self {
         Self {
@@ -108,376 +127,126 @@ const WITHOUT_QUOTAS: Beside = Beside::Board(&VOTE_FREE);
 /// The same board on which nobody was ever hidden.
 const WITHOUT_HIDDEN: Beside = Beside::Board(&HIDDEN_NONE);
 
-/// All rows.
+/// All rows. Each is two lines, so that they can be read as a table.
+#[rustfmt::skip]
 pub const ROWS: &[Row] = &[
-    load(
-        "batch-member",
-        "batches of 1,000, one rolling window, `ties: member`",
-        "events/s",
-        (&ROLLING_MEMBER, Kind::BATCH),
-        ROLLING,
-        Some(1.0),
-    ),
-    load(
-        "batch-first",
-        "the same with `ties: first`",
-        "events/s",
-        (&ROLLING_FIRST, Kind::BATCH),
-        ROLLING,
-        Some(0.6),
-    ),
-    load(
-        "batch-six-member",
-        "batches, five periods and one rolling window, `ties: member`",
-        "writes/s",
-        (&SIX_MEMBER, Kind::BATCH),
-        SIX_WRITES,
-        Some(1.5),
-    ),
-    load(
-        "batch-six-first",
-        "the same with `ties: first`",
-        "writes/s",
-        (&SIX_FIRST, Kind::BATCH),
-        SIX_WRITES,
-        None,
-    ),
-    load(
-        "batch-status",
-        "batches, one rolling window, `ties: member`, `standings=false`",
-        "events/s",
-        (&ROLLING_MEMBER, Kind::BATCH_STATUS),
-        ROLLING,
-        None,
-    ),
-    load(
-        "batch-one",
-        "batches, one window, `ties: first`, over the idempotent add",
-        "events/s",
-        (&ONE, Kind::BATCH),
-        Beside::script(Script::Add),
-        None,
-    ),
-    load(
-        "single",
-        "single events, one window",
-        "requests/s",
-        (&ONE, Kind::Single),
-        Beside::Bare,
-        Some(0.4),
-    ),
-    load(
-        "single-six",
-        "single events, five periods and one rolling window, `ties: first`",
-        "requests/s",
-        (&SIX_FIRST, Kind::Single),
-        Beside::Bare,
-        Some(0.15),
-    ),
-    load(
-        "page",
-        "a page of 50 of a live board",
-        "requests/s",
-        (&LIVE, Kind::Page),
-        Beside::BareWithWriter,
-        Some(0.5),
-    ),
-    load(
-        "page-unchanged",
-        "the same page, unchanged (`If-None-Match`)",
-        "requests/s",
-        (&LIVE, Kind::PageUnchanged),
-        Beside::Bare,
-        Some(0.8),
-    ),
-    load(
-        "member",
-        "a member with its neighbours",
-        "requests/s",
-        (&LIVE, Kind::Member),
-        Beside::Bare,
-        Some(0.5),
-    ),
-    size(
-        "size-batch",
-        "batches, a thousand members over a big board",
-        "events/s",
-        Kind::BATCH,
-    ),
-    size(
-        "size-single",
-        "single events, the same",
-        "requests/s",
-        Kind::Single,
-    ),
-    size("size-page", "a page, the same", "requests/s", Kind::Page),
-    load(
-        "vote-batch",
-        "batches of votes, four quotas and `uniques: member`, over the same without",
-        "events/s",
-        (&VOTE, Kind::BATCH),
-        WITHOUT_QUOTAS,
-        None,
-    ),
-    load(
-        "vote-single",
-        "single votes, the same",
-        "requests/s",
-        (&VOTE, Kind::Single),
-        WITHOUT_QUOTAS,
-        None,
-    ),
-    load(
-        "hidden-page-100",
-        "a page, 100 members hidden, over nobody",
-        "requests/s",
-        (&HIDDEN_FEW, Kind::Page),
-        WITHOUT_HIDDEN,
-        None,
-    ),
-    load(
-        "hidden-page-10000",
-        "the same, 10,000 hidden",
-        "requests/s",
-        (&HIDDEN_MANY, Kind::Page),
-        WITHOUT_HIDDEN,
-        None,
-    ),
-    load(
-        "hidden-batch-100",
-        "batches, 100 members hidden, over nobody",
-        "events/s",
-        (&HIDDEN_FEW, Kind::BATCH),
-        WITHOUT_HIDDEN,
-        None,
-    ),
-    load(
-        "hidden-batch-10000",
-        "the same, 10,000 hidden",
-        "events/s",
-        (&HIDDEN_MANY, Kind::BATCH),
-        WITHOUT_HIDDEN,
-        None,
-    ),
-    row(
-        "memory-member",
-        "memory of an entry, `ties: member`",
-        "B",
-        Measure::EntryMemory(&ROLLING_MEMBER),
-        Some(Goal::Max(110.0)),
-    ),
-    row(
-        "memory-first",
-        "memory of an entry, `ties: first`",
-        "B",
-        Measure::EntryMemory(&ROLLING_FIRST),
-        Some(Goal::Max(220.0)),
-    ),
-    row(
-        "memory-data",
-        "the same with data of 50 bytes",
-        "B",
-        Measure::EntryMemory(&ROLLING_DATA),
-        None,
-    ),
-    row(
-        "memory-id",
-        "memory of a remembered event id with six outcomes",
-        "B",
-        Measure::IdMemory,
-        Some(Goal::Max(220.0)),
-    ),
-    row(
-        "rollover-wait",
-        "completing tomorrow's rolling standing: the longest wait of another client",
-        "ms",
-        Measure::RolloverWait(&ROLLING_FIRST),
-        Some(Goal::Max(10.0)),
-    ),
-    row(
-        "rollover-speed",
-        "the same: speed",
-        "members/s",
-        Measure::RolloverSpeed(&ROLLING_FIRST),
-        Some(Goal::Min(200_000.0)),
-    ),
-    row(
-        "rollover-member-wait",
-        "the same with `ties: member`: the longest wait",
-        "ms",
-        Measure::RolloverWait(&ROLLING_MEMBER),
-        None,
-    ),
-    row(
-        "rollover-member-speed",
-        "the same: speed",
-        "members/s",
-        Measure::RolloverSpeed(&ROLLING_MEMBER),
-        None,
-    ),
-    load(
-        "league-batch",
-        "batches on a league, over a board of 16 shards with one list",
-        "events/s",
-        (&LEAGUE, Kind::BATCH),
-        Beside::Board(&WEEK),
-        None,
-    ),
-    row(
-        "league-joins",
-        "20,000 members join a league, each with a request",
-        "joins/s",
-        Measure::LeagueJoins,
-        None,
-    ),
-    row(
-        "league-speed",
-        "turning over a league of a million in cohorts of 100: speed",
-        "members/s",
-        Measure::LeagueSpeed,
-        None,
-    ),
-    row(
-        "league-wait",
-        "the same: the longest wait of another client",
-        "ms",
-        Measure::LeagueWait,
-        Some(Goal::Max(10.0)),
-    ),
-    row(
-        "queue-single",
-        "single events that are queued, over a server that does one `XADD`",
-        "requests/s",
-        Measure::QueueSingle,
-        Some(Goal::RatioMin(0.8)),
-    ),
-    row(
-        "queue-batch",
-        "batches that are queued",
-        "events/s",
-        Measure::Queue(Figure::Batch),
-        None,
-    ),
-    row(
-        "queue-memory",
-        "memory of an event that waits",
-        "B",
-        Measure::Queue(Figure::Memory),
-        None,
-    ),
-    row(
-        "queue-speed",
-        "applying votes that wait (six windows, four quotas, `uniques: member`), over the same without queue",
-        "events/s",
-        Measure::Queue(Figure::Speed),
-        None,
-    ),
-    row(
-        "queue-lag",
-        "such a vote, at half of that speed: from its answer until it is shown, 99 of 100",
-        "ms",
-        Measure::Queue(Figure::Lag),
-        Some(Goal::Max(1_000.0)),
-    ),
-    row(
-        "queue-peak",
-        "a peak of ten times that speed for 20 s, with 512 MiB for the queue: taken",
-        "events/s",
-        Measure::Queue(Figure::Peak),
-        Some(Goal::RatioMin(9.9)),
-    ),
-    row(
-        "queue-recovery",
-        "the same: from its end until all of it is applied",
-        "s",
-        Measure::Queue(Figure::Recovery),
-        None,
-    ),
-    row(
-        "kafka-speed",
-        "taking such votes out of a topic, and applying them, over the same without queue",
-        "events/s",
-        Measure::Kafka(kafka::Figure::Speed),
-        None,
-    ),
-    row(
-        "kafka-lag",
-        "such a vote, at half of that speed: from its answer until it is shown, 99 of 100",
-        "ms",
-        Measure::Kafka(kafka::Figure::Lag),
-        Some(Goal::Max(1_000.0)),
-    ),
-    row(
-        "stream-memory",
-        "the service's memory for one who watches, and waits",
-        "kB",
-        Measure::Stream(streams::Figure::Memory),
-        Some(Goal::Max(10.0)),
-    ),
-    row(
-        "stream-delay",
-        "a change that 1,000 watch, 20 in a second: from its sending to a screen, 99 of 100",
-        "ms",
-        Measure::Stream(streams::Figure::Delay),
-        Some(Goal::Max(500.0)),
-    ),
-    row(
-        "stream-cpu",
-        "the same: what the service takes of a core",
-        "%",
-        Measure::Stream(streams::Figure::Cpu),
-        None,
-    ),
-    row(
-        "service-idle",
-        "the service's own memory, idle",
-        "MB",
-        Measure::IdleMemory,
-        Some(Goal::Max(40.0)),
-    ),
-    row(
-        "service-peak",
-        "the service's own memory, the most under full load",
-        "MB",
-        Measure::PeakMemory,
-        Some(Goal::Max(200.0)),
-    ),
+    row("batch-member", "batches of 1,000, one rolling window, `ties: member`", "events/s")
+        .load((&ROLLING_MEMBER, Kind::BATCH), ROLLING).goal(Goal::RatioMin(1.0)),
+    row("batch-first", "the same with `ties: first`", "events/s")
+        .load((&ROLLING_FIRST, Kind::BATCH), ROLLING).goal(Goal::RatioMin(0.6)),
+    row("batch-six-member", "batches, five periods and one rolling window, `ties: member`", "writes/s")
+        .load((&SIX_MEMBER, Kind::BATCH), SIX_WRITES).goal(Goal::RatioMin(1.5)),
+    row("batch-six-first", "the same with `ties: first`", "writes/s")
+        .load((&SIX_FIRST, Kind::BATCH), SIX_WRITES),
+    row("batch-status", "batches, one rolling window, `ties: member`, `standings=false`", "events/s")
+        .load((&ROLLING_MEMBER, Kind::BATCH_STATUS), ROLLING),
+    row("batch-one", "batches, one window, `ties: first`, over the idempotent add", "events/s")
+        .load((&ONE, Kind::BATCH), Beside::script(Script::Add)),
+    row("single", "single events, one window", "requests/s")
+        .load((&ONE, Kind::Single), Beside::Bare).goal(Goal::RatioMin(0.4)),
+    row("single-six", "single events, five periods and one rolling window, `ties: first`", "requests/s")
+        .load((&SIX_FIRST, Kind::Single), Beside::Bare).goal(Goal::RatioMin(0.15)),
+    row("page", "a page of 50 of a live board", "requests/s")
+        .load((&LIVE, Kind::Page), Beside::BareWithWriter).goal(Goal::RatioMin(0.5)),
+    row("page-unchanged", "the same page, unchanged (`If-None-Match`)", "requests/s")
+        .load((&LIVE, Kind::PageUnchanged), Beside::Bare).goal(Goal::RatioMin(0.8)),
+    row("member", "a member with its neighbours", "requests/s")
+        .load((&LIVE, Kind::Member), Beside::Bare).goal(Goal::RatioMin(0.5)),
+    row("size-batch", "batches, a thousand members over a big board", "events/s")
+        .load((&SMALL, Kind::BATCH), Beside::Board(&LIVE)).goal(Goal::RatioMax(2.0)),
+    row("size-single", "single events, the same", "requests/s")
+        .load((&SMALL, Kind::Single), Beside::Board(&LIVE)).goal(Goal::RatioMax(2.0)),
+    row("size-page", "a page, the same", "requests/s")
+        .load((&SMALL, Kind::Page), Beside::Board(&LIVE)).goal(Goal::RatioMax(2.0)),
+    row("vote-batch", "batches of votes, four quotas and `uniques: member`, over the same without", "events/s")
+        .load((&VOTE, Kind::BATCH), WITHOUT_QUOTAS),
+    row("vote-single", "single votes, the same", "requests/s")
+        .load((&VOTE, Kind::Single), WITHOUT_QUOTAS),
+    row("hidden-page-100", "a page, 100 members hidden, over nobody", "requests/s")
+        .load((&HIDDEN_FEW, Kind::Page), WITHOUT_HIDDEN),
+    row("hidden-page-10000", "the same, 10,000 hidden", "requests/s")
+        .load((&HIDDEN_MANY, Kind::Page), WITHOUT_HIDDEN),
+    row("hidden-batch-100", "batches, 100 members hidden, over nobody", "events/s")
+        .load((&HIDDEN_FEW, Kind::BATCH), WITHOUT_HIDDEN),
+    row("hidden-batch-10000", "the same, 10,000 hidden", "events/s")
+        .load((&HIDDEN_MANY, Kind::BATCH), WITHOUT_HIDDEN),
+    row("memory-member", "memory of an entry, `ties: member`", "B")
+        .by(Measure::EntryMemory(&ROLLING_MEMBER)).goal(Goal::Max(110.0)),
+    row("memory-first", "memory of an entry, `ties: first`", "B")
+        .by(Measure::EntryMemory(&ROLLING_FIRST)).goal(Goal::Max(220.0)),
+    row("memory-data", "the same with data of 50 bytes", "B")
+        .by(Measure::EntryMemory(&ROLLING_DATA)),
+    row("memory-id", "memory of a remembered event id with six outcomes", "B")
+        .by(Measure::IdMemory).goal(Goal::Max(220.0)),
+    row("rollover-wait", "completing tomorrow's rolling standing: the longest wait of another client", "ms")
+        .by(Measure::Of(Group::Rollover(&ROLLING_FIRST), "wait")).goal(Goal::Max(10.0)),
+    row("rollover-speed", "the same: speed", "members/s")
+        .by(Measure::Of(Group::Rollover(&ROLLING_FIRST), "speed")).goal(Goal::Min(200_000.0)),
+    row("rollover-member-wait", "the same with `ties: member`: the longest wait", "ms")
+        .by(Measure::Of(Group::Rollover(&ROLLING_MEMBER), "wait")),
+    row("rollover-member-speed", "the same: speed", "members/s")
+        .by(Measure::Of(Group::Rollover(&ROLLING_MEMBER), "speed")),
+    row("league-batch", "batches on a league, over a board of 16 shards with one list", "events/s")
+        .load((&LEAGUE, Kind::BATCH), Beside::Board(&WEEK)),
+    row("league-joins", "20,000 members join a league, each with a request", "joins/s")
+        .by(Measure::Of(Group::League, "joins")),
+    row("league-speed", "turning over a league of a million in cohorts of 100: speed", "members/s")
+        .by(Measure::Of(Group::League, "speed")),
+    row("league-wait", "the same: the longest wait of another client", "ms")
+        .by(Measure::Of(Group::League, "wait")).goal(Goal::Max(10.0)),
+    row("queue-single", "single events that are queued, over a server that does one `XADD`", "requests/s")
+        .by(Measure::QueueSingle).goal(Goal::RatioMin(0.8)),
+    row("queue-batch", "batches that are queued", "events/s")
+        .by(Measure::Of(Group::Queue, "batch")),
+    row("queue-memory", "memory of an event that waits", "B")
+        .by(Measure::Of(Group::Queue, "memory")),
+    row("queue-speed", "applying votes that wait (six windows, four quotas, `uniques: member`), over the same without queue", "events/s")
+        .by(Measure::Of(Group::Queue, "speed")),
+    row("queue-lag", "such a vote, at half of that speed: from its answer until it is shown, 99 of 100", "ms")
+        .by(Measure::Of(Group::Queue, "lag")).goal(Goal::Max(1_000.0)),
+    row("queue-peak", "a peak of ten times that speed for 20 s, with 512 MiB for the queue: taken", "events/s")
+        .by(Measure::Of(Group::Queue, "peak")).goal(Goal::RatioMin(9.9)),
+    row("queue-recovery", "the same: from its end until all of it is applied", "s")
+        .by(Measure::Of(Group::Queue, "recovery")),
+    row("kafka-speed", "taking such votes out of a topic, and applying them, over the same without queue", "events/s")
+        .by(Measure::Of(Group::Kafka, "speed")),
+    row("kafka-lag", "such a vote, at half of that speed: from its answer until it is shown, 99 of 100", "ms")
+        .by(Measure::Of(Group::Kafka, "lag")).goal(Goal::Max(1_000.0)),
+    row("stream-memory", "the service's memory for one who watches, and waits", "kB")
+        .by(Measure::Of(Group::Streams, "memory")).goal(Goal::Max(10.0)),
+    row("stream-delay", "a change that 1,000 watch, 20 in a second: from its sending to a screen, 99 of 100", "ms")
+        .by(Measure::Of(Group::Streams, "delay")).goal(Goal::Max(500.0)),
+    row("stream-cpu", "the same: what the service takes of a core", "%")
+        .by(Measure::Of(Group::Streams, "cpu")),
+    row("service-idle", "the service's own memory, idle", "MB")
+        .by(Measure::IdleMemory).goal(Goal::Max(40.0)),
+    row("service-peak", "the service's own memory, the most under full load", "MB")
+        .by(Measure::PeakMemory).goal(Goal::Max(200.0)),
 ];
 
-const fn row(
-    name: &'static str,
-    title: &'static str,
-    unit: &'static str,
-    measure: Measure,
-    goal: Option<Goal>,
-) -> Row {
+const fn row(name: &'static str, title: &'static str, unit: &'static str) -> Row {
     Row {
         name,
         title,
         unit,
-        measure,
-        goal,
+        measure: Measure::IdleMemory,
+        goal: None,
     }
 }
 
-const fn load(
-    name: &'static str,
-    title: &'static str,
-    unit: &'static str,
-    (board, kind): (&'static Board, Kind),
-    beside: Beside,
-    ratio_min: Option<f64>,
-) -> Row {
-    let goal = match ratio_min {
-        Some(ratio) => Some(Goal::RatioMin(ratio)),
-        None => None,
-    };
-    let measure = Measure::Load(Workload { board, kind }, beside);
-    row(name, title, unit, measure, goal)
-}
+impl Row {
+    const fn load(self, (board, kind): (&'static Board, Kind), beside: Beside) -> Self {
+        self.by(Measure::Load(Workload { board, kind }, beside))
+    }
 
-const fn size(name: &'static str, title: &'static str, unit: &'static str, kind: Kind) -> Row {
-    let board = &SMALL;
-    let measure = Measure::Load(Workload { board, kind }, Beside::Board(&LIVE));
-    row(name, title, unit, measure, Some(Goal::RatioMax(2.0)))
+    const fn by(self, measure: Measure) -> Self {
+        Self { measure, ..self }
+    }
+
+    const fn goal(self, goal: Goal) -> Self {
+        Self {
+            goal: Some(goal),
+            ..self
+        }
+    }
 }

@@ -9,12 +9,10 @@ use serde::Serialize;
 use crate::growth::{CURVES, Cause, Curve};
 use crate::load::float;
 use crate::machine::Machine;
-use crate::rows::{Measure, Measured, ROWS, Row};
+use crate::rows::{Group, Measure, Measured, ROWS, Row};
 use crate::session::Session;
 use crate::table::Line;
-use crate::{
-    Options, Result, kafka, league, memory, picture, publish, queue, rollover, say, streams, table,
-};
+use crate::{Options, Result, memory, picture, publish, queue, say, table};
 
 /// All that a run has found.
 #[derive(Debug, Serialize)]
@@ -32,8 +30,9 @@ pub async fn run(options: &Options) -> Result<()> {
     if options.list {
         return list();
     }
-    let is_built =
-        |row: &&Row| cfg!(feature = "kafka") || !matches!(row.measure, Measure::Kafka(_));
+    let is_built = |row: &&Row| {
+        cfg!(feature = "kafka") || !matches!(row.measure, Measure::Of(Group::Kafka, _))
+    };
     // Who names a row hears why it can't be measured.
     let rows = ROWS
         .iter()
@@ -97,51 +96,18 @@ async fn measure(session: &Session, row: &Row, options: &Options) -> Result<Meas
         Measure::Load(workload, beside) => session.beside(workload, beside).await?,
         Measure::EntryMemory(board) => memory::of_entry(session, board).await?.into(),
         Measure::IdMemory => memory::of_id(&options.service).await?.into(),
-        Measure::RolloverSpeed(board) => {
-            let load = rollover::measure(session, board).await?.load;
-            Measured {
-                load: Some(load),
-                ..load.per_second.into()
-            }
-        }
-        Measure::RolloverWait(board) => {
-            let rollover = rollover::measure(session, board).await?;
-            Measured {
-                reference: Some(rollover.idle_longest_ms),
-                load: Some(rollover.load),
-                ..rollover.longest_ms.into()
-            }
-        }
-        Measure::LeagueJoins => league::measure(session).await?.joins.into(),
-        Measure::LeagueSpeed => {
-            let load = league::measure(session).await?.turned;
-            Measured {
-                load: Some(load),
-                ..load.per_second.into()
-            }
-        }
-        Measure::LeagueWait => {
-            let league = league::measure(session).await?;
-            Measured {
-                reference: Some(league.idle_longest_ms),
-                load: Some(league.turned),
-                ..league.longest_ms.into()
-            }
-        }
+        Measure::Of(group, figure) => session.figure(group, figure, options).await?,
         Measure::QueueSingle => queue::measure_single(session, options).await?,
-        Measure::Queue(figure) => queue::measure(session, options).await?.measured(figure),
-        Measure::Kafka(figure) => kafka::measure(session, options).await?.measured(figure),
-        Measure::Stream(figure) => streams::measure(session, options).await?.measured(figure),
-        Measure::IdleMemory => megabytes(session.idle_bytes),
-        Measure::PeakMemory => megabytes(memory::of_service_under_load(session).await?),
+        Measure::IdleMemory => Measured::told(session.idle_bytes.map(megabytes)),
+        Measure::PeakMemory => {
+            let peak = memory::of_service_under_load(session).await?;
+            Measured::told(peak.map(megabytes))
+        }
     })
 }
 
-fn megabytes(bytes: Option<u64>) -> Measured {
-    Measured {
-        figure: bytes.map(|bytes| float(bytes) / 1e6),
-        ..Measured::default()
-    }
+fn megabytes(bytes: u64) -> f64 {
+    float(bytes) / 1e6
 }
 
 async fn curve(

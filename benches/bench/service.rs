@@ -138,6 +138,19 @@ impl Service {
         Err(format!("{line}: {}: {body}", answer.status).into())
     }
 
+    /// Reads JSON.
+    pub async fn read(&self, path: &str) -> Result<Value> {
+        let answer = self.call(&http::get(path, ""), &[200]).await?;
+        Ok(serde_json::from_slice(&answer.body)?)
+    }
+
+    /// Defines a board.
+    pub async fn define(&self, board: &str, definition: &Value) -> Result<()> {
+        let path = format!("/v1/boards/{board}");
+        let put = http::with_json("PUT", &path, &definition.to_string());
+        self.call(&put, &[200, 201]).await.map(drop)
+    }
+
     /// Reads a standing, which is complete then: it is read again for as long as it is not.
     pub async fn standing(&self, board: &str, window: &str, key: &str) -> Result<Standing> {
         let path = format!("/v1/boards/{board}/standings/{window}?size=1&key={key}");

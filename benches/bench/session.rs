@@ -1,25 +1,21 @@
 //! What all measurements share: a Redis server, the service on it, and boards that are filled once.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tokio::sync::OnceCell;
 
 use crate::boards::Board;
-use crate::kafka::Kafka;
-use crate::league::League;
 use crate::load::{Load, Sample, Watched, float};
 use crate::process::Process;
-use crate::queue::Queue;
 use crate::redis::{self, Redis};
 use crate::reference::Textbook;
-use crate::rollover::Rollover;
+use crate::rows::{Figures, Group, Measured};
 use crate::service::Service;
-use crate::streams::Streams;
 use crate::workload::Workload;
-use crate::{Options, Result, say, table};
+use crate::{Options, Result, kafka, league, queue, rollover, say, streams, table};
 
 /// How long the service is left alone before its idle memory is read.
 const IDLE_TIME: Duration = Duration::from_secs(2);
@@ -74,16 +70,7 @@ pub struct Session {
     pub extent: Extent,
     /// The memory of the service before anything was done, in bytes.
     pub idle_bytes: Option<u64>,
-    /// What completing rolling standings took, by board.
-    pub rollovers: RefCell<BTreeMap<&'static str, Rollover>>,
-    /// What a league took.
-    pub league: OnceCell<League>,
-    /// What queues took.
-    pub queue: OnceCell<Queue>,
-    /// What a topic as the queue took.
-    pub kafka: OnceCell<Kafka>,
-    /// What streams took.
-    pub streams: OnceCell<Streams>,
+    figures: RefCell<Vec<(Group, Figures)>>,
     textbook: OnceCell<Textbook>,
     filled: RefCell<HashSet<&'static str>>,
     next_series: Cell<u64>,
@@ -102,11 +89,7 @@ impl Session {
             redis,
             extent,
             idle_bytes,
-            rollovers: RefCell::default(),
-            league: OnceCell::new(),
-            queue: OnceCell::new(),
-            kafka: OnceCell::new(),
-            streams: OnceCell::new(),
+            figures: RefCell::default(),
             textbook: OnceCell::new(),
             filled: RefCell::default(),
             next_series: Cell::new(0),
@@ -125,6 +108,26 @@ impl Session {
         let count = table::number(float(members as u64));
         say(&format!("{}: {count} members ({seconds:.1} s)", board.name));
         Ok(())
+    }
+
+    /// One of the figures of a group, which are all measured when the first of them is needed.
+    pub async fn figure(&self, group: Group, name: &str, options: &Options) -> Result<Measured> {
+        let is_known = |(known, _): &(Group, Figures)| *known == group;
+        if !self.figures.borrow().iter().any(is_known) {
+            let measured = match group {
+                Group::Rollover(board) => rollover::measure(self, board).await?,
+                Group::League => league::measure(self).await?,
+                Group::Queue => queue::measure(self, options).await?,
+                Group::Kafka => kafka::measure(self, options).await?,
+                Group::Streams => streams::measure(options).await?,
+            };
+            self.figures.borrow_mut().push((group, measured));
+        }
+        let figures = self.figures.borrow();
+        let of_group = figures.iter().find(|known| is_known(known));
+        let figure = of_group.and_then(|(_, all)| all.iter().find(|(own, _)| *own == name));
+        let (_, measured) = figure.ok_or_else(|| format!("{group:?} has no figure {name}"))?;
+        Ok(*measured)
     }
 
     /// How many members a board has.
@@ -156,20 +159,12 @@ impl Session {
             address,
             time,
             expected: workload.expected(),
-            watched: self.watched(process),
+            watched: Watched::of(&self.redis, process),
         };
         let series = self.take_series(workload.connections());
         let requests = workload.requests(form, self.members(workload.board), series);
         let sample = load.run(requests).await?;
         Ok(sample.times(workload.count()))
-    }
-
-    /// Redis, and the service or what stands for it.
-    pub fn watched(&self, process: &Process) -> Watched {
-        Watched {
-            redis: [Some(self.redis.id()), None, None],
-            service: Some(process.id()),
-        }
     }
 
     /// Series of requests whose ids nobody else has, by the number of the first.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -15,9 +16,9 @@ use tokio::task::JoinSet;
 use crate::http::{self, Connection};
 use crate::load::float;
 use crate::process::cpu_seconds;
-use crate::rows::Measured;
+use crate::queue::{LOOK_INTERVAL, lag_ms};
+use crate::rows::{Figures, Measured};
 use crate::service::Service;
-use crate::session::Session;
 use crate::{Options, Result, redis, say};
 
 /// How many watch a standing that does not change; a tenth in a quick run.
@@ -32,8 +33,6 @@ const CHANGE_TIME: Duration = Duration::from_secs(20);
 const AT_ONCE: usize = 100;
 /// The longest that anything may take that is waited for.
 const WITHIN: Duration = Duration::from_mins(1);
-/// The pause between two looks at what is waited for.
-const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// What the service is told that takes so many.
 const ROOMY: [(&str, &str); 3] = [
     ("STANDINGS_MAX_CONNECTIONS", "15000"),
@@ -46,67 +45,27 @@ const FIRST_SCORE: u64 = 1_000_000;
 /// What stands before the score of the first in a message.
 const BEFORE_SCORE: &[u8] = br#""entries":[{"rank":1,"member":"probe","score":"#;
 
-/// A figure of streams.
-#[derive(Clone, Copy, Debug)]
-pub enum Figure {
-    /// The memory of a watcher who waits.
-    Memory,
-    /// From a change's sending to its message.
-    Delay,
-    /// The service's CPU meanwhile.
-    Cpu,
+/// Measures the memory of a watcher who waits, how long after it was sent a change is on all screens, and what that takes of
+/// the CPU.
+pub async fn measure(options: &Options) -> Result<Figures> {
+    let redis = redis::start().await;
+    let service = Service::start_with(&options.service, &redis, &ROOMY).await?;
+    let part = options.part();
+    fill(&service).await?;
+    let memory = memory(&service, WAITING / part).await?;
+    let time = CHANGE_TIME / u32::try_from(part)?;
+    let (delays, cpu) = watch(&service, WATCHING / part, time).await?;
+    let count = delays.len();
+    say(&format!("streams: {count} messages were looked at"));
+    Ok(vec![
+        ("memory", Measured::told(memory)),
+        ("delay", lag_ms(&delays).into()),
+        ("cpu", Measured::told(cpu)),
+    ])
 }
 
-/// What streams took.
-#[derive(Clone, Copy, Debug)]
-pub struct Streams {
-    memory: Option<f64>,
-    delay_ms: f64,
-    cpu: Option<f64>,
-}
-
-impl Streams {
-    /// A figure as a row.
-    pub fn measured(&self, figure: Figure) -> Measured {
-        let figure = match figure {
-            Figure::Memory => self.memory,
-            Figure::Delay => Some(self.delay_ms),
-            Figure::Cpu => self.cpu,
-        };
-        Measured {
-            figure,
-            ..Measured::default()
-        }
-    }
-}
-
-/// Measures all figures, once.
-pub async fn measure<'a>(session: &'a Session, options: &Options) -> Result<&'a Streams> {
-    let measured = async || {
-        let redis = redis::start().await;
-        let service = Service::start_with(&options.service, &redis, &ROOMY).await?;
-        let part = if options.quick { 10 } else { 1 };
-        define(&service).await?;
-        let memory = memory(&service, WAITING / part).await?;
-        let time = CHANGE_TIME / u32::try_from(part)?;
-        let (delays, cpu) = watch(&service, WATCHING / part, time).await?;
-        say(&format!(
-            "streams: {} messages were looked at",
-            delays.len()
-        ));
-        Ok(Streams {
-            memory,
-            delay_ms: float(delays.value_at_quantile(0.99)) / 1_000.0,
-            cpu,
-        })
-    };
-    session.streams.get_or_try_init(measured).await
-}
-
-async fn define(service: &Service) -> Result<()> {
-    let board = format!("/v1/boards/{BOARD}");
-    let definition = http::with_json("PUT", &board, r#"{"windows": ["all"]}"#);
-    service.call(&definition, &[201]).await?;
+async fn fill(service: &Service) -> Result<()> {
+    service.define(BOARD, &json!({"windows": ["all"]})).await?;
     service.call(&event("probe", FIRST_SCORE), &[200]).await?;
     for number in 0..20 {
         let member = format!("member-{number:04}");

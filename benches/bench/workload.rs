@@ -120,9 +120,7 @@ impl Workload {
 
     /// The requests of all connections, on a board of so many members.
     pub fn requests(self, form: &str, members: usize, first_series: u64) -> Vec<Requests> {
-        (first_series..)
-            .take(self.connections())
-            .map(|series| Requests::new(form, Members::Random(members), series))
-            .collect()
+        let any = Members::Random(members);
+        Requests::of_connections(form, &any, first_series, self.connections())
     }
 }

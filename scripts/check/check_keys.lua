@@ -7,12 +7,12 @@
 -- Reply: for each key 1 if it exists and was not registered, otherwise 0
 -- Example: KEYS st:{b}:1:keys st:{b}:1:s:all:all  ARGV '0'  reply {1}
 
-local REGISTRY, mends = KEYS[1], ARGV[1] == '1'
+local REGISTRY, repairs = KEYS[1], ARGV[1] == '1'
 
 local reply = {}
 for index = 2, #KEYS do
   local is_missing = redis.call('EXISTS', KEYS[index]) == 1 and redis.call('SISMEMBER', REGISTRY, KEYS[index]) == 0
-  if is_missing and mends then redis.call('SADD', REGISTRY, KEYS[index]) end
+  if is_missing and repairs then redis.call('SADD', REGISTRY, KEYS[index]) end
   reply[index - 1] = is_missing and 1 or 0
 end
 return reply

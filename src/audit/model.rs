@@ -59,8 +59,7 @@ pub struct Intent {
 /// The outcome of a request.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, ToSchema)]
 #[serde(default)]
-#[schema(as = AuditOutcome)]
-pub struct Outcome {
+pub struct AuditOutcome {
     /// When the response was sent.
     pub at: Option<Timestamp>,
     /// The status of the response.

@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request as HttpRequest};
+use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -19,9 +19,9 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 use utoipa::ToSchema;
 
-use super::model::{Intent, Outcome};
-use super::store::{Line, Wanted, line_id};
-use super::work::{self, Request};
+use super::model::{AuditOutcome, Intent};
+use super::store::{LineFilter, LoggedRequest, line_id};
+use super::work::{self, AuditedRequest};
 use crate::access::{Gate, caller_of};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::time::Timestamp;
@@ -37,7 +37,7 @@ use crate::runtime::{supervise, throttle};
 /// The layer of an audited route: records a request, and runs it to its end even if the client disconnects.
 pub(crate) async fn carry_out(
     State(gate): State<Arc<Gate>>,
-    request: HttpRequest,
+    request: Request,
     route: Next,
 ) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
@@ -48,7 +48,7 @@ pub(crate) async fn carry_out(
     let audit = Audit::default();
     parts.extensions.insert(audit.clone());
     // The handler accounts for the memory of the body itself.
-    let request = HttpRequest::from_parts(parts, Body::from(body.0));
+    let request = Request::from_parts(parts, Body::from(body.0));
     let carried_out = tokio::spawn(async move {
         let engine = &gate.app.engine;
         let line = work::begin_line(engine, intent).await?;
@@ -74,7 +74,11 @@ pub(crate) async fn carry_out(
 }
 
 /// What is recorded of a request.
-async fn request_of(gate: &Gate, parts: &mut Parts, body: &JsonBytes) -> Result<Request, Problem> {
+async fn request_of(
+    gate: &Gate,
+    parts: &mut Parts,
+    body: &JsonBytes,
+) -> Result<AuditedRequest, Problem> {
     let (mut board, mut member, mut path) = (None, None, Map::new());
     if let Ok(params) = RawPathParams::from_request_parts(parts, &()).await {
         for (name, value) in &params {
@@ -91,7 +95,7 @@ async fn request_of(gate: &Gate, parts: &mut Parts, body: &JsonBytes) -> Result<
         .map(|(name, value)| (name.into_owned(), Value::from(value)));
     let id = parts.headers.get(REQUEST_ID);
     let address = gate.client(parts);
-    Ok(Request {
+    Ok(AuditedRequest {
         intent: Intent {
             by: caller.name(),
             method: parts.method.to_string(),
@@ -109,10 +113,10 @@ async fn request_of(gate: &Gate, parts: &mut Parts, body: &JsonBytes) -> Result<
     })
 }
 
-fn ended(response: &Response, audit: &Audit) -> Outcome {
+fn ended(response: &Response, audit: &Audit) -> AuditOutcome {
     let problem = response.extensions().get::<Problem>();
     let change = audit.take();
-    Outcome {
+    AuditOutcome {
         status: response.status().as_u16(),
         code: problem.map(|problem| problem.kind.name.to_owned()),
         before: change.before,
@@ -163,7 +167,7 @@ pub struct AuditLine {
     pub request_id: String,
     /// The outcome; null while the request runs, or if the service or Redis failed during it. It may then have been carried
     /// out or not.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<AuditOutcome>,
 }
 
 /// A part of the audit log.
@@ -190,8 +194,8 @@ part_params! {
     limit(default = 100, maximum = 1000, example = 1)
 }
 
-impl From<Line> for AuditLine {
-    fn from(line: Line) -> Self {
+impl From<LoggedRequest> for AuditLine {
+    fn from(line: LoggedRequest) -> Self {
         let intent = line.intent;
         let members = line.members.into_iter();
         Self {
@@ -226,7 +230,7 @@ impl From<Line> for AuditLine {
 )]
 pub async fn list(State(app): Shared, Query(params): Query<AuditParams>) -> JsonResult<AuditLog> {
     let (after, limit) = params.part(line_id)?;
-    let wanted = Wanted {
+    let wanted = LineFilter {
         by: params.key,
         board: params.board.as_deref().map(board_id).transpose()?,
         member: params.member.as_deref().map(member_id).transpose()?,

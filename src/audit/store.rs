@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::model::{Intent, LEFT_OUT, Outcome};
+use super::model::{AuditOutcome, Intent, LEFT_OUT};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
 use crate::domain::time::Timestamp;
@@ -40,7 +40,7 @@ pub fn line_id(text: &str) -> Result<LineId, &'static str> {
 
 /// A filter of lines.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct LineFilter {
     /// Only those of this caller.
     pub by: Option<String>,
     /// Only those that name this board, or all boards.
@@ -50,11 +50,11 @@ pub struct Wanted {
 }
 
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct LoggedRequest {
     pub id: LineId,
     pub intent: Intent,
     /// The outcome; `None` if the request is not finished, or its outcome could not be recorded.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<AuditOutcome>,
     /// The pseudonyms of the members that it names, with their ids where known.
     pub members: Vec<(String, Option<String>)>,
     /// How many bytes it takes.
@@ -111,8 +111,8 @@ pub async fn begin_line(store: &Store, intent: &Intent) -> Result<LineId, StoreE
 }
 
 /// Records the outcome of a line, unless the line was dropped. If Redis is out of memory, it doesn't have what changed.
-pub async fn end_line(store: &Store, id: LineId, outcome: &Outcome) -> Result<(), StoreError> {
-    let brief = Outcome {
+pub async fn end_line(store: &Store, id: LineId, outcome: &AuditOutcome) -> Result<(), StoreError> {
+    let brief = AuditOutcome {
         before: LEFT_OUT.into(),
         after: LEFT_OUT.into(),
         ..outcome.clone()
@@ -150,10 +150,10 @@ async fn write(
 /// read, `None` if there is none before it.
 pub async fn lines(
     store: &Store,
-    wanted: &Wanted,
+    wanted: &LineFilter,
     before: Option<LineId>,
-) -> Result<Part<Line, LineId>, StoreError> {
-    let Wanted { by, board, member } = wanted;
+) -> Result<Part<LoggedRequest, LineId>, StoreError> {
+    let LineFilter { by, board, member } = wanted;
     let [log, outcomes, _] = keys::AUDIT_LINES;
     let [pseudonyms, members, _] = keys::AUDIT_NAMES;
     let read = store
@@ -201,7 +201,7 @@ struct StoredLine {
 }
 
 impl StoredLine {
-    fn read(self) -> Result<Line, StoreError> {
+    fn read(self) -> Result<LoggedRequest, StoreError> {
         let Self {
             id,
             intent,
@@ -211,7 +211,7 @@ impl StoredLine {
         let what = format!("line {id} of the audit log");
         let bytes = intent.len() + outcome.as_ref().map_or(0, String::len);
         let outcome = outcome.map(|outcome| read_json(&what, &outcome));
-        Ok(Line {
+        Ok(LoggedRequest {
             id,
             intent: read_json(&what, &intent)?,
             outcome: outcome.transpose()?,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::model::{Intent, Outcome, Pseudonyms, boards_of, members_of};
-use super::store::{self, Line, LineId, Wanted};
+use super::model::{AuditOutcome, Intent, Pseudonyms, boards_of, members_of};
+use super::store::{self, LineFilter, LineId, LoggedRequest};
 use crate::core::{Engine, Error};
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
@@ -15,7 +15,7 @@ const READ_BYTES_MAX: usize = 4 << 20;
 
 /// A request about to be carried out.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
+pub struct AuditedRequest {
     /// The request as sent; the time, the boards and the members that it names are added later.
     pub intent: Intent,
     /// The player that calls, if any.
@@ -32,7 +32,7 @@ pub struct OpenLine {
 }
 
 /// Records that a request is about to be carried out. If this fails, the request must be refused.
-pub async fn begin_line(engine: &Engine, request: Request) -> Result<OpenLine, Error> {
+pub async fn begin_line(engine: &Engine, request: AuditedRequest) -> Result<OpenLine, Error> {
     let store = &engine.store;
     let mut intent = request.intent;
     let mut members = members_of([&intent.query, &intent.body]);
@@ -69,9 +69,9 @@ pub async fn begin_line(engine: &Engine, request: Request) -> Result<OpenLine, E
 }
 
 /// Records the outcome of the request.
-pub async fn end_line(engine: &Engine, line: OpenLine, outcome: Outcome) -> Result<(), Error> {
+pub async fn end_line(engine: &Engine, line: OpenLine, outcome: AuditOutcome) -> Result<(), Error> {
     let OpenLine { id, pseudonyms } = line;
-    let outcome = Outcome {
+    let outcome = AuditOutcome {
         at: Some(engine.clock.now()),
         before: pseudonyms.redact(outcome.before),
         after: pseudonyms.redact(outcome.after),
@@ -84,12 +84,12 @@ pub async fn end_line(engine: &Engine, line: OpenLine, outcome: Outcome) -> Resu
 /// bounded part of the log.
 pub async fn lines(
     engine: &Engine,
-    wanted: &Wanted,
+    wanted: &LineFilter,
     before: Option<LineId>,
     count: usize,
-) -> Result<Part<Line, LineId>, Error> {
+) -> Result<Part<LoggedRequest, LineId>, Error> {
     let mut found = Part {
-        items: Vec::<Line>::new(),
+        items: Vec::<LoggedRequest>::new(),
         next: before,
     };
     let mut bytes = 0;

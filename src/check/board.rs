@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::store::{self, Head};
-use super::{Check, LOOK_AGAIN_AFTER, Outcome, Place};
+use super::{Check, LOOK_AGAIN_AFTER, Place, RepairOutcome};
 use crate::core::ATTEMPTS_MAX;
 use crate::core::board::store::board_notes::{self, NotedFor};
 use crate::core::board::store::boards::RETIRED;
@@ -36,16 +36,16 @@ impl Check<'_> {
     }
 
     async fn check_defined(&mut self, id: &BoardId) -> Result<(), StoreError> {
-        let place = || Place::of_board(id);
-        let head = store::load_head(self.store, id.as_str()).await?;
-        if !self.is_of_type(place(), "its key", &head.found, "hash") {
+        let place = Place::of_board(id);
+        let head = self.head(id.as_str()).await?;
+        if !self.is_of_type(&place, "its key", &head.found, "hash") {
             return Ok(());
         }
         let Some(defined) = head.board(id) else {
             // A lost definition is reported with the list of boards.
             return Ok(());
         };
-        let Some(board) = self.unless_damaged(place, defined)?.map(Arc::new) else {
+        let Some(board) = self.unless_damaged(&place, defined)?.map(Arc::new) else {
             return Ok(());
         };
         if !self.check_version(&board, &head).await? {
@@ -90,22 +90,19 @@ impl Check<'_> {
                 board.version(),
                 keys::head(board.id.as_str())
             );
-            self.report.tell(place, "went_back", Outcome::Left, detail);
+            self.report
+                .add(&place, "went_back", RepairOutcome::Left, detail);
             return Ok(false);
         }
-        let is_mended =
+        let is_repaired =
             self.repair.writes() && store::restore_version(self.store, board, head).await?;
         let detail = format!(
             "stored version: {known}; version of its definition: {}",
             board.version()
         );
-        let outcome = if is_mended {
-            Outcome::Repaired
-        } else {
-            Outcome::Left
-        };
-        self.report.tell(place, "version", outcome, detail);
-        Ok(is_mended)
+        self.report
+            .add(&place, "version", is_repaired.into(), detail);
+        Ok(is_repaired)
     }
 
     /// A later version of a board than its definition has, if events or shards knew one.
@@ -117,7 +114,8 @@ impl Check<'_> {
         let mut versions: Vec<String> = head.used.iter().cloned().collect();
         for shard in board.shards() {
             if !shard.shard_id.of.is_together() {
-                versions.extend(store::load_head(self.store, shard.tag()).await?.version);
+                let head = self.head(shard.tag()).await?;
+                versions.extend(head.version);
             }
         }
         let revision_of = |version: &String| {
@@ -134,17 +132,15 @@ impl Check<'_> {
 
     /// A board that is to move has to be registered, or it never moves.
     async fn check_moving(&mut self, board: &Board) -> Result<(), StoreError> {
-        let id = &board.id;
-        for attempt in 0..2 {
-            if board_notes::is_noted(self.store, NotedFor::Move, board).await? {
-                return Ok(());
-            }
-            if attempt == 0 {
-                tokio::time::sleep(LOOK_AGAIN_AFTER).await;
-                if self.is_changed(board).await? {
-                    return Err(StoreError::Stale);
-                }
-            }
+        if board_notes::is_noted(self.store, NotedFor::Move, board).await? {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+        if self.is_changed(board).await? {
+            return Err(StoreError::Stale);
+        }
+        if board_notes::is_noted(self.store, NotedFor::Move, board).await? {
+            return Ok(());
         }
         if self.repair.writes() {
             board_notes::note(self.store, NotedFor::Move, board).await?;
@@ -152,13 +148,13 @@ impl Check<'_> {
         let detail = "it has to move to other shards, but is missing from the list of moves";
         let outcome = self.repair.writing();
         self.report
-            .tell(Place::of_board(id), "not_moving", outcome, detail);
+            .add(&Place::of_board(&board.id), "not_moving", outcome, detail);
         Ok(())
     }
 
     /// Whether a board's definition has changed.
     async fn is_changed(&self, board: &Board) -> Result<bool, StoreError> {
-        let head = store::load_head(self.store, board.id.as_str()).await?;
+        let head = self.head(board.id.as_str()).await?;
         Ok(head.version != Some(board.version()))
     }
 
@@ -167,12 +163,12 @@ impl Check<'_> {
         let registry = keys::registry(tag, shard.generation);
         let found = store::type_of(self.store, &registry).await?;
         if !shard.shard_id.of.is_together() {
-            let head = store::load_head(self.store, tag).await?;
+            let head = self.head(tag).await?;
             if !self.check_head(shard, &head, found != "none").await? {
                 return Ok(());
             }
         }
-        let is_sound = self.is_of_type(Place::of_shard(shard), "its registry", &found, "set");
+        let is_sound = self.is_of_type(&Place::of_shard(shard), "its registry", &found, "set");
         if !is_sound || found == "none" {
             return Ok(());
         }
@@ -205,7 +201,7 @@ impl Check<'_> {
         if self.is_changed(shard).await? {
             return Err(StoreError::Stale);
         }
-        if is_own || has_data || !matches!(head.found.as_str(), "none" | "hash") {
+        if is_own || has_data || !head.is_sound() {
             let known = match head.found.as_str() {
                 "hash" => format!("has version {known:?}"),
                 "none" => "has no version".to_owned(),
@@ -216,7 +212,7 @@ impl Check<'_> {
                 shard.version()
             );
             self.report
-                .tell(Place::of_shard(shard), "head", Outcome::Left, detail);
+                .add(&Place::of_shard(shard), "head", RepairOutcome::Left, detail);
         }
         Ok(false)
     }
@@ -228,9 +224,10 @@ impl Check<'_> {
         is_wanted: fn(Kind) -> bool,
     ) -> Result<(), StoreError> {
         let (mut cursor, mut seen) = ("0".to_owned(), HashSet::new());
+        let place = Place::of_shard(shard);
         loop {
             let names = moves::store::names(self.store, shard, &cursor).await;
-            let Some((next, names)) = self.unless_damaged(|| Place::of_shard(shard), names)? else {
+            let Some((next, names)) = self.unless_damaged(&place, names)? else {
                 return Ok(());
             };
             for name in names {
@@ -272,13 +269,13 @@ impl Check<'_> {
     ) -> Result<(), StoreError> {
         const HYPERLOGLOG: &[u8] = b"HYLL";
         let found = store::type_of(self.store, key).await?;
-        let place = || Place::of_key(shard, key);
-        if self.is_of_type(place(), "it", &found, expected) && found == "string" {
+        let place = Place::of_key(shard, key);
+        if self.is_of_type(&place, "it", &found, expected) && found == "string" {
             let beginning = store::beginning_of(self.store, key, 4).await?;
             // It may have expired by now.
             if !beginning.is_empty() && beginning != HYPERLOGLOG {
                 let detail = "it is not a HyperLogLog";
-                self.report.tell(place(), "type", Outcome::Left, detail);
+                self.report.add(&place, "type", RepairOutcome::Left, detail);
             }
         }
         Ok(())
@@ -286,34 +283,31 @@ impl Check<'_> {
 
     async fn check_queue(&mut self, shard: &Shard) -> Result<(), StoreError> {
         let key = keys::single(shard, Kind::Queue);
-        let place = || Place::of_key(shard, &key);
-        let repair = self.manner(shard).repair;
-        let checked = store::check_queue(self.store, shard, repair).await;
-        let Some(checked) = self.unless_damaged(place, checked)? else {
+        let place = Place::of_key(shard, &key);
+        let look = self.comparer(shard).queue().await;
+        let Some(part) = self.compared(&place, look)? else {
             return Ok(());
         };
-        self.report.tell_all(shard, &place(), checked.differences);
-        if !checked.is_whole {
-            let (id, count) = (&shard.id, checked.entries);
+        self.report.add_all(shard, &place, part.differences);
+        let (count, is_whole) = part.progress;
+        if !is_whole {
+            let id = &shard.id;
             self.report.note(format!(
                 "a queue of board {id} was not checked: {count} events wait in it"
             ));
         }
-        if checked.entries > 0 && self.is_unlisted(shard).await? {
+        if count > 0 && self.is_unlisted(shard).await? {
             // Events of a queue wait while the index lacks it.
             tokio::time::sleep(LOOK_AGAIN_AFTER).await;
             if self.is_unlisted(shard).await? {
                 if self.is_changed(shard).await? {
                     return Err(StoreError::Stale);
                 }
-                let is_mended = repair.writes() && queues::relist(self.store, shard).await?;
-                let outcome = if is_mended {
-                    Outcome::Repaired
-                } else {
-                    Outcome::Left
-                };
+                let may_repair = self.comparer(shard).repair.writes();
+                let is_repaired = may_repair && queues::relist(self.store, shard).await?;
                 let detail = "events wait in it, but it is missing from the index of queues";
-                self.report.tell(place(), "not_indexed", outcome, detail);
+                self.report
+                    .add(&place, "not_indexed", is_repaired.into(), detail);
             }
         }
         Ok(())

@@ -5,8 +5,8 @@
 
 use std::collections::HashSet;
 
-use super::store::{self, Look, Sum};
-use super::{Check, Outcome, Place, Repair};
+use super::store::{Comparer, Sum};
+use super::{Check, Place, Repair, RepairOutcome};
 use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
@@ -23,16 +23,16 @@ impl Check<'_> {
         let mut readable = Vec::new();
         let mut is_dropped = false;
         for derived in shard.derived() {
-            let (is_sound, repair) = (self.doubtful.is_empty(), self.manner(shard).repair);
-            let checked = store::check_state(self.store, shard, &derived, is_sound, repair).await;
-            let state = keys::state(shard, derived.series);
-            let place = || Place::of_key(shard, &state);
-            if let Some(differences) = self.unless_damaged(place, checked)? {
+            let place = Place::of_key(shard, &keys::state(shard, derived.series));
+            let is_sound = self.doubtful.is_empty();
+            let look = self.comparer(shard).state(&derived, is_sound).await;
+            if let Some(part) = self.compared(&place, look)? {
+                let differences = part.differences;
                 is_dropped |= differences
                     .iter()
-                    .any(|difference| difference.outcome == Outcome::Repaired);
+                    .any(|difference| difference.outcome == RepairOutcome::Repaired);
                 readable.extend(differences.is_empty().then_some(derived));
-                self.report.tell_all(shard, &place(), differences);
+                self.report.add_all(shard, &place, differences);
             }
         }
         if is_dropped {
@@ -44,11 +44,11 @@ impl Check<'_> {
         for (zset, (place, mut differences)) in std::mem::take(&mut self.damaged) {
             let outcome = self.drop_derived(shard, &zset, &place).await?;
             for difference in &mut differences {
-                if difference.outcome != Outcome::Repaired {
+                if difference.outcome != RepairOutcome::Repaired {
                     difference.outcome = outcome;
                 }
             }
-            self.report.tell_all(shard, &place, differences);
+            self.report.add_all(shard, &place, differences);
             damaged.insert(zset);
         }
         for derived in readable {
@@ -63,38 +63,40 @@ impl Check<'_> {
         shard: &Shard,
         zset: &str,
         place: &Place,
-    ) -> Result<Outcome, StoreError> {
-        let repair = self.manner(shard).repair;
+    ) -> Result<RepairOutcome, StoreError> {
         // It may belong to a window that was removed.
         let derived = keys::standing_of(shard, zset)
             .filter(|standing| keys::sorted_set(shard, standing) == zset)
             .and_then(|standing| Some((standing, shard.derived_as(standing.series)?)));
         let Some((standing, derived)) = derived else {
-            return Ok(Outcome::Left);
+            return Ok(RepairOutcome::Left);
         };
         let history = stretch(shard, standing.period, derived.periods);
         let sum = Sum::derived(shard, &derived, standing.period, &history);
         if self.has_expired(shard, &history) || self.is_doubted(shard, &sum) {
-            return Ok(Outcome::Left);
+            return Ok(RepairOutcome::Left);
         }
         // The new shards of a board that has moved know nothing of terms that expired before.
         let has_moved = !shard.placement.former.is_empty();
-        for repair in [has_moved.then_some(Repair::None), Some(repair)]
-            .into_iter()
-            .flatten()
-        {
-            let part = store::check_sum(self.store, shard, &sum, true, (0, "0"), repair).await;
-            let Some(Look::Found(part)) = self.unless_damaged(|| place.clone(), part)? else {
-                return Ok(Outcome::Left);
+        let comparer = self.comparer(shard);
+        let only_look = Comparer {
+            repair: Repair::None,
+            ..comparer
+        };
+        let mut outcome = RepairOutcome::Left;
+        for comparer in has_moved.then_some(only_look).into_iter().chain([comparer]) {
+            let look = comparer.sum(&sum, true, (0, "0")).await;
+            let Some(part) = self.compared(place, look)? else {
+                return Ok(RepairOutcome::Left);
             };
-            if has_moved && part.absent > 0 {
-                return Ok(Outcome::Left);
+            let (_, _, absent) = part.progress;
+            if has_moved && absent > 0 {
+                return Ok(RepairOutcome::Left);
             }
-            if let (true, Some(dropped)) = (repair.writes(), part.differences.first()) {
-                return Ok(dropped.outcome);
-            }
+            let dropped = part.differences.first();
+            outcome = dropped.map_or(outcome, |dropped| dropped.outcome);
         }
-        Ok(Outcome::Left)
+        Ok(outcome)
     }
 
     /// Compares the complete standings of a derived series with their terms.
@@ -104,9 +106,9 @@ impl Check<'_> {
         derived: &Derived,
         damaged: &HashSet<String>,
     ) -> Result<(), StoreError> {
-        let place = || Place::of_key(shard, &keys::state(shard, derived.series));
+        let place = Place::of_key(shard, &keys::state(shard, derived.series));
         let entries = moves::store::derived_entries(self.store, shard, derived.series).await;
-        let Some(entries) = self.unless_damaged(place, entries)? else {
+        let Some(entries) = self.unless_damaged(&place, entries)? else {
             return Ok(());
         };
         let unit = derived.window.unit();
@@ -128,30 +130,29 @@ impl Check<'_> {
     pub(super) async fn check_sum(&mut self, shard: &Shard, sum: &Sum) -> Result<(), StoreError> {
         let zset = keys::sorted_set(shard, &sum.standing);
         let place = Place::of_key(shard, &zset);
-        let repair = if self.is_doubted(shard, sum) {
-            Repair::None
-        } else {
-            self.manner(shard).repair
-        };
+        let may_repair = !self.is_doubted(shard, sum) && self.comparer(shard).repair.writes();
         // The new shards of a board that has moved know nothing of terms that expired before.
         let has_moved = !shard.placement.former.is_empty();
-        let mut may_drop = !has_moved;
+        let mut may_drop = may_repair && !has_moved;
         let (mut term, mut cursor) = (0, "0".to_owned());
         loop {
-            let now = if may_drop { repair } else { Repair::None };
-            let part = store::check_sum(self.store, shard, sum, false, (term, &cursor), now).await;
-            let part = match part {
-                // An unreadable member is reported with the standing that has it.
-                Err(StoreError::Unexpected(_)) if self.report.has("unreadable", &place) => {
-                    return Ok(());
-                }
-                part => part,
-            };
-            let Some(Look::Found(part)) = self.unless_damaged(|| place.clone(), part)? else {
+            let mut comparer = self.comparer(shard);
+            if !may_drop {
+                comparer.repair = Repair::None;
+            }
+            let look = comparer.sum(sum, false, (term, &cursor)).await;
+            // An unreadable member is reported with the standing that has it.
+            if matches!(look, Err(StoreError::Unexpected(_)))
+                && self.report.has("unreadable", &place)
+            {
+                return Ok(());
+            }
+            let Some(part) = self.compared(&place, look)? else {
                 return Ok(());
             };
-            let is_clear = part.differences.is_empty();
-            if !is_clear && has_moved && part.absent > 0 {
+            let (next, next_cursor, absent) = part.progress;
+            let differs = !part.differences.is_empty();
+            if differs && has_moved && absent > 0 {
                 self.report.note(format!(
                     "{} of {} differs from its remaining history",
                     keys::short(shard, &zset),
@@ -159,16 +160,16 @@ impl Check<'_> {
                 ));
                 return Ok(());
             }
-            if !is_clear && repair.writes() && !may_drop {
+            if differs && may_repair && !may_drop {
                 // It is checked again, now that all of its history is there.
                 may_drop = true;
                 continue;
             }
-            self.report.tell_all(shard, &place, part.differences);
-            if part.term < 0 {
+            self.report.add_all(shard, &place, part.differences);
+            if next < 0 {
                 return Ok(());
             }
-            (term, cursor) = (part.term, part.cursor);
+            (term, cursor) = (next, next_cursor);
         }
     }
 

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::store::{self, Head};
-use super::{Check, LOOK_AGAIN_AFTER, Outcome, Place};
+use super::{Check, LOOK_AGAIN_AFTER, Place, RepairOutcome, store};
 use crate::core::board::store::boards;
 use crate::domain::ids::BoardId;
 use crate::redis::{StoreError, keys};
@@ -46,7 +45,7 @@ impl Check<'_> {
                 self.note_changing(id);
             } else if !wrong.is_defined && !wrong.is_deleted {
                 let left = undefined.get(id).copied().unwrap_or_default();
-                self.tell_lost(id, left);
+                self.report_lost(id, left);
             } else {
                 self.repair_list(id, &wrong).await?;
             }
@@ -60,33 +59,32 @@ impl Check<'_> {
         ));
     }
 
-    fn tell_lost(&mut self, id: &BoardId, left: u64) {
+    fn report_lost(&mut self, id: &BoardId, left: u64) {
         let detail = format!(
             "its definition is missing, and there is no record of a deletion, so its data ({left} keys) is kept. Restore {} \
              from a backup; or, if the board is not needed, create it again and delete it",
             keys::head(id.as_str())
         );
         self.report
-            .tell(Place::of_board(id), "lost", Outcome::Left, detail);
+            .add(&Place::of_board(id), "lost", RepairOutcome::Left, detail);
     }
 
     async fn repair_list(&mut self, id: &BoardId, wrong: &Listed) -> Result<(), StoreError> {
-        let was_defined = wrong.is_defined;
-        let outcome = match (was_defined, &wrong.version) {
+        let outcome = match (wrong.is_defined, &wrong.version) {
             (true, Some(_)) => self.repair.writing(),
-            (true, None) => Outcome::Left,
+            (true, None) => RepairOutcome::Left,
             (false, _) => self.repair.removing(),
         };
-        if outcome == Outcome::Repaired {
+        if outcome == RepairOutcome::Repaired {
             boards::announce(self.store, id, None).await?;
         }
-        let detail = match (was_defined, wrong.is_in_list) {
+        let detail = match (wrong.is_defined, wrong.is_in_list) {
             (false, _) => "it is in the list of boards, but was deleted",
             (true, false) => "it is defined, but missing from the list of boards",
             (true, true) => "it is in the wrong place in the list of boards",
         };
         self.report
-            .tell(Place::of_board(id), "list", outcome, detail);
+            .add(&Place::of_board(id), "list", outcome, detail);
         Ok(())
     }
 
@@ -97,27 +95,22 @@ impl Check<'_> {
         has_data: bool,
     ) -> Result<Option<Listed>, StoreError> {
         let score = store::live_score(self.store, id).await?;
-        let head = store::load_head(self.store, id.as_str()).await?;
-        if !matches!(head.found.as_str(), "none" | "hash") {
+        let head = self.head(id.as_str()).await?;
+        if !head.is_sound() {
             return Ok(None);
         }
-        let Head {
-            version,
-            definition,
-            deleted,
-            has_board,
-            ..
-        } = head;
-        let is_left = has_board || has_data;
-        let is_right = match (definition.is_some(), score) {
-            (true, score) => score.is_some_and(|score| score.abs() < f64::EPSILON),
-            (false, score) => score.is_none() && !is_left,
+        let is_defined = head.definition.is_some();
+        let is_left = head.has_board || has_data;
+        let is_right = if is_defined {
+            score.is_some_and(|score| score.abs() < f64::EPSILON)
+        } else {
+            score.is_none() && !is_left
         };
         Ok((!is_right).then_some(Listed {
-            is_defined: definition.is_some(),
-            version,
+            is_defined,
+            version: head.version,
             is_in_list: score.is_some(),
-            is_deleted: deleted.is_some() && !is_left,
+            is_deleted: head.deleted.is_some() && !is_left,
         }))
     }
 }

@@ -52,13 +52,13 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-pub use self::repair::{Outcome, Repair};
+pub use self::repair::{Repair, RepairOutcome};
 pub use self::report::{Finding, Place, Report};
-use self::store::{Difference, Manner};
+use self::store::{Compared, Comparer, Comparison, Difference, Head};
 use crate::core::{Engine, Error};
-use crate::domain::board::Board;
 use crate::domain::clock::Clock;
 use crate::domain::ids::BoardId;
+use crate::domain::shard::Shard;
 use crate::operations::warnings;
 use crate::redis::{Store, StoreError, keys};
 
@@ -156,10 +156,15 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// What the key of a board or a shard has.
+    async fn head(&self, tag: &str) -> Result<Head, StoreError> {
+        store::load_head(self.store, &keys::head(tag)).await
+    }
+
     /// Whether there is a definition of a board, or a rest of one.
     async fn has_head(&self, id: &BoardId) -> Result<bool, StoreError> {
-        let head = store::load_head(self.store, id.as_str()).await?;
-        Ok(head.has_board || !matches!(head.found.as_str(), "none" | "hash"))
+        let head = self.head(id.as_str()).await?;
+        Ok(head.has_board || !head.is_sound())
     }
 
     /// Checks the types of the keys that all boards share; returns the sound ones.
@@ -167,7 +172,7 @@ impl Check<'_> {
         let mut sound = HashSet::new();
         for (key, expected) in SHARED {
             let found = store::type_of(self.store, key).await?;
-            if self.is_of_type(Place::default(), key, &found, expected) {
+            if self.is_of_type(&Place::default(), key, &found, expected) {
                 sound.insert(key);
             }
         }
@@ -175,11 +180,11 @@ impl Check<'_> {
     }
 
     /// Whether a key has the expected type, or does not exist. Reports it otherwise.
-    fn is_of_type(&mut self, place: Place, key: &str, found: &str, expected: &str) -> bool {
+    fn is_of_type(&mut self, place: &Place, key: &str, found: &str, expected: &str) -> bool {
         let is_sound = found == expected || found == "none";
         if !is_sound {
             let detail = format!("{key} is of type {found}, but must be of type {expected}");
-            self.report.tell(place, "type", Outcome::Left, detail);
+            self.report.add(place, "type", RepairOutcome::Left, detail);
         }
         is_sound
     }
@@ -187,26 +192,45 @@ impl Check<'_> {
     /// Reports data so damaged that a script fails on it. Only that part of the check ends.
     fn unless_damaged<T>(
         &mut self,
-        place: impl FnOnce() -> Place,
+        place: &Place,
         result: Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         match result {
             Ok(value) => Ok(Some(value)),
             Err(StoreError::Unexpected(detail)) => {
-                self.report.tell(place(), "damaged", Outcome::Left, detail);
+                self.report
+                    .add(place, "damaged", RepairOutcome::Left, detail);
                 Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
-    fn manner(&self, board: &Board) -> Manner {
-        Manner {
+    /// What a call has compared, if it could. Reports damaged data.
+    fn compared<P>(
+        &mut self,
+        place: &Place,
+        look: Result<Comparison<P>, StoreError>,
+    ) -> Result<Option<Compared<P>>, StoreError> {
+        Ok(match self.unless_damaged(place, look)? {
+            Some(Comparison::Done(compared)) => Some(compared),
+            Some(Comparison::Gone | Comparison::Impossible) | None => None,
+        })
+    }
+}
+
+impl<'a> Check<'a> {
+    /// Compares data of a shard, which is not repaired while its board moves.
+    fn comparer<'s>(&self, shard: &'s Shard) -> Comparer<'s>
+    where
+        'a: 's,
+    {
+        let is_moving = shard.placement.next.is_some();
+        Comparer {
+            store: self.store,
+            shard,
             now: self.clock.now(),
-            repair: match board.placement.next {
-                None => self.repair,
-                Some(_) => Repair::None,
-            },
+            repair: if is_moving { Repair::None } else { self.repair },
         }
     }
 }

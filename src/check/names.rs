@@ -1,10 +1,12 @@
 //! Checks all existing keys: each has to be in its registry, or be needed by a definition.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::pin::pin;
+use std::time::Duration;
 
-use futures::FutureExt;
+use futures::{FutureExt, TryStreamExt};
 
-use super::{Check, LOOK_AGAIN_AFTER, Outcome, Place, Repair, store};
+use super::{Check, LOOK_AGAIN_AFTER, Place, Repair, RepairOutcome, store};
 use crate::core::board::purge::{self, Cause, Unneeded};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -39,9 +41,9 @@ impl Check<'_> {
         let unneeded: HashSet<Unneeded> = purge::unneeded(self.store).await?.into_iter().collect();
         let mut boards: HashMap<BoardId, Defined> = HashMap::new();
         let (mut heads, mut suspects) = (BTreeSet::new(), Vec::new());
-        let mut told = HashSet::new();
-        let mut scan = store::scan_keys(self.store, keys::pattern(only));
-        while let Some(names) = scan.next().await? {
+        let mut reported = HashSet::new();
+        let mut all = pin!(store::key_names(self.store, keys::pattern(only)));
+        while let Some(names) = all.try_next().await? {
             let mut registered: BTreeMap<(String, u64), Vec<String>> = BTreeMap::new();
             for key in names {
                 let Some(name) = keys::take_apart(&key) else {
@@ -73,11 +75,11 @@ impl Check<'_> {
                     Err(error) => return Err(error),
                 };
                 for key in missing {
-                    if told.insert(key.clone()) {
+                    if reported.insert(key.clone()) {
                         let detail = "it is missing from the registry of its shard";
-                        let place = place_of(&key);
                         let outcome = self.repair.writing();
-                        self.report.tell(place, "unregistered", outcome, detail);
+                        self.report
+                            .add(&place_of(&key), "unregistered", outcome, detail);
                     }
                 }
             }
@@ -91,9 +93,8 @@ impl Check<'_> {
     /// boards without a definition are not proved to be of a deleted one.
     pub(super) async fn check_suspects(
         &mut self,
-        suspects: Vec<(String, Name)>,
+        mut suspects: Vec<(String, Name)>,
     ) -> Result<BTreeMap<BoardId, u64>, StoreError> {
-        let mut suspects = suspects;
         for (key, name) in &mut suspects {
             if is_head(name) {
                 name.generation = self.generation_at(key).await?;
@@ -144,36 +145,37 @@ impl Check<'_> {
             while purge::unlink_some(self.store, unneeded).boxed().await? {}
         }
         for (key, judged) in found {
-            self.tell_suspect(&key, judged).await?;
+            self.report_suspect(&key, judged).await?;
         }
-        Ok(self.tell_unproved(unproved, &boards))
+        Ok(self.report_unproved(unproved, &boards))
     }
 
-    async fn tell_suspect(&mut self, key: &str, judged: Verdict) -> Result<(), StoreError> {
+    async fn report_suspect(&mut self, key: &str, judged: Verdict) -> Result<(), StoreError> {
         let place = place_of(key);
         if judged == Verdict::Unknown {
             let detail = "it is not a key of this release";
-            self.report.tell(place, "unknown", Outcome::Left, detail);
+            self.report
+                .add(&place, "unknown", RepairOutcome::Left, detail);
             return Ok(());
         }
         let mut outcome = self.repair.removing();
-        if outcome == Outcome::Repaired && store::lasts_ms(self.store, key).await? != -2 {
-            outcome = Outcome::Left;
+        if outcome == RepairOutcome::Repaired && store::lasts_ms(self.store, key).await? != -2 {
+            outcome = RepairOutcome::Left;
         }
         let detail = "it is not needed, but not marked for removal";
-        self.report.tell(place, "left_over", outcome, detail);
+        self.report.add(&place, "left_over", outcome, detail);
         Ok(())
     }
 
     /// Reports the keys, by boards and generations, that no definition needs. Returns those of boards without a definition.
-    fn tell_unproved(
+    fn report_unproved(
         &mut self,
         unproved: BTreeMap<(BoardId, Option<u64>), u64>,
         boards: &HashMap<BoardId, Defined>,
     ) -> BTreeMap<BoardId, u64> {
         let mut undefined: BTreeMap<BoardId, u64> = BTreeMap::new();
         for ((id, generation), count) in unproved {
-            let Some(State::Defined(board)) = boards.get(&id).map(|defined| &defined.state) else {
+            let Some(board) = boards.get(&id).and_then(|defined| defined.board.as_ref()) else {
                 *undefined.entry(id).or_default() += count;
                 continue;
             };
@@ -184,14 +186,16 @@ impl Check<'_> {
                     "{count} keys are newer than the board's definition, which may be an older one. They are kept. Restore \
                      {head} from a newer backup"
                 );
-                self.report.tell(place, "went_back", Outcome::Left, detail);
+                self.report
+                    .add(&place, "went_back", RepairOutcome::Left, detail);
             } else {
                 let generation = generation.unwrap_or_default();
                 let detail = format!(
                     "{count} keys are of an earlier board with this name, and there is no record of its deletion. They are \
                      kept. If they are not needed, run this in Redis and repair again: HSET {head} deleted {generation}"
                 );
-                self.report.tell(place, "unproved", Outcome::Left, detail);
+                self.report
+                    .add(&place, "unproved", RepairOutcome::Left, detail);
             }
         }
         undefined
@@ -202,11 +206,12 @@ impl Check<'_> {
         &mut self,
         mut ids: BTreeSet<BoardId>,
     ) -> Result<(HashMap<BoardId, Defined>, HashSet<Unneeded>), StoreError> {
-        let mut boards = HashMap::new();
-        for attempt in 0..2 {
-            if attempt > 0 && !ids.is_empty() {
-                tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+        let (mut boards, mut unneeded) = (HashMap::new(), HashSet::new());
+        for pause in [Duration::ZERO, LOOK_AGAIN_AFTER] {
+            if !pause.is_zero() && ids.is_empty() {
+                break;
             }
+            tokio::time::sleep(pause).await;
             let all: Vec<BoardId> = ids.iter().cloned().collect();
             let all: Vec<&BoardId> = all.iter().collect();
             let before = store::last_changes(self.store, &all).await?;
@@ -215,7 +220,7 @@ impl Check<'_> {
                 seen.push(self.defined(id).await?);
             }
             // Data is marked before its deletion is announced.
-            let unneeded = purge::unneeded(self.store).await?.into_iter().collect();
+            unneeded = purge::unneeded(self.store).await?.into_iter().collect();
             let after = store::last_changes(self.store, &all).await?;
             for ((id, defined), (before, after)) in
                 all.into_iter().zip(seen).zip(before.iter().zip(&after))
@@ -225,14 +230,11 @@ impl Check<'_> {
                     boards.insert(id.clone(), defined);
                 }
             }
-            if attempt > 0 || ids.is_empty() {
-                for id in &ids {
-                    self.note_changing(id);
-                }
-                return Ok((boards, unneeded));
-            }
         }
-        Ok((boards, HashSet::new()))
+        for id in &ids {
+            self.note_changing(id);
+        }
+        Ok((boards, unneeded))
     }
 
     /// Puts a key into its registry, so that it is removed with its board. Returns which data it belongs to; `None` if the
@@ -251,7 +253,7 @@ impl Check<'_> {
             let keys = [key.to_owned()];
             let registered =
                 store::check_keys(self.store, &tag, generation, &keys, self.repair).await;
-            self.unless_damaged(|| place_of(key), registered)?;
+            self.unless_damaged(&place_of(key), registered)?;
         }
         Ok(Some(Unneeded {
             generation,
@@ -263,34 +265,31 @@ impl Check<'_> {
 
     /// The generation that a head has.
     async fn generation_at(&self, key: &str) -> Result<Option<u64>, StoreError> {
-        let version = store::version_at(self.store, key).await?;
-        Ok(version.and_then(|version| version.rsplit_once('-')?.0.parse().ok()))
+        let head = store::load_head(self.store, key).await?;
+        Ok(head
+            .version
+            .and_then(|version| version.rsplit_once('-')?.0.parse().ok()))
     }
 
     async fn defined(&self, id: &BoardId) -> Result<Defined, StoreError> {
-        let head = store::load_head(self.store, id.as_str()).await?;
-        let state = match head.board(id) {
-            Some(Ok(board)) => State::Defined(Box::new(board)),
-            None if matches!(head.found.as_str(), "none" | "hash") => State::Undefined,
-            Some(Err(_)) | None => State::Unreadable,
-        };
-        let deleted = head.deleted.unwrap_or_default();
-        Ok(Defined { state, deleted })
+        let head = self.head(id.as_str()).await?;
+        let board = head.board(id).and_then(Result::ok);
+        let is_undefined = head.definition.is_none() && head.is_sound();
+        Ok(Defined {
+            is_readable: board.is_some() || is_undefined,
+            board,
+            deleted: head.deleted.unwrap_or_default(),
+        })
     }
 }
 
 /// What is stored under the key of a board.
 struct Defined {
-    state: State,
+    board: Option<Board>,
+    /// Whether this program can read it, or there is nothing to be read.
+    is_readable: bool,
     /// All generations up to this one are proved to be deleted.
     deleted: u64,
-}
-
-enum State {
-    Defined(Box<Board>),
-    Undefined,
-    /// Something that this program can't read.
-    Unreadable,
 }
 
 /// Whether a key is a head. These serve all generations of a board.
@@ -301,11 +300,10 @@ fn is_head(name: &Name) -> bool {
 /// The verdict about a key by its name.
 fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verdict {
     let sharding = name.shard.of;
-    let board = match &defined.state {
-        State::Defined(board) => Some(&**board),
-        State::Undefined => None,
-        State::Unreadable => return Verdict::Fine,
-    };
+    let board = defined.board.as_ref();
+    if !defined.is_readable {
+        return Verdict::Fine;
+    }
     let Some(kind) = name.kind else {
         return Verdict::Unknown;
     };

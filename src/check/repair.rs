@@ -20,19 +20,19 @@ impl Repair {
     }
 
     /// The outcome of a repair that only writes.
-    pub(super) fn writing(self) -> Outcome {
+    pub(super) fn writing(self) -> RepairOutcome {
         match self {
-            Self::None => Outcome::Left,
-            Self::Write | Self::Remove => Outcome::Repaired,
+            Self::None => RepairOutcome::Left,
+            Self::Write | Self::Remove => RepairOutcome::Repaired,
         }
     }
 
     /// The outcome of a repair that removes something.
-    pub(super) fn removing(self) -> Outcome {
+    pub(super) fn removing(self) -> RepairOutcome {
         match self {
-            Self::None => Outcome::Left,
-            Self::Write => Outcome::Asked,
-            Self::Remove => Outcome::Repaired,
+            Self::None => RepairOutcome::Left,
+            Self::Write => RepairOutcome::Asked,
+            Self::Remove => RepairOutcome::Repaired,
         }
     }
 }
@@ -40,14 +40,24 @@ impl Repair {
 /// What was done about a contradiction (`scripts/lib/check.lua`).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(from = "u8")]
-pub enum Outcome {
+pub enum RepairOutcome {
     Left,
     Repaired,
     /// Its repair removes something, which this check may not do.
     Asked,
 }
 
-impl From<u8> for Outcome {
+impl From<bool> for RepairOutcome {
+    fn from(is_repaired: bool) -> Self {
+        if is_repaired {
+            Self::Repaired
+        } else {
+            Self::Left
+        }
+    }
+}
+
+impl From<u8> for RepairOutcome {
     fn from(number: u8) -> Self {
         match number {
             1 => Self::Repaired,

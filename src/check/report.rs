@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::repair::Outcome;
-use super::store::{Difference, whole_of};
-use crate::domain::board::{Board, Order};
+use super::repair::RepairOutcome;
+use super::store::{Difference, stored_sign, whole_of};
+use crate::domain::board::Board;
 use crate::domain::score::ShownScore;
 use crate::domain::shard::Shard;
 use crate::domain::ties::TieKey;
@@ -12,7 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::redis::keys;
 
 /// The most contradictions of one standing that are listed.
-const TOLD_MAX: u64 = 20;
+const LISTED_MAX: u64 = 20;
 
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Place {
@@ -64,6 +64,19 @@ pub struct Finding {
     pub is_mended: bool,
     /// Whether its repair would remove something, and waits for permission.
     pub is_removal: bool,
+}
+
+impl Finding {
+    fn new(place: &Place, kind: &str, outcome: RepairOutcome, detail: String) -> Self {
+        Self {
+            place: place.clone(),
+            member: None,
+            kind: kind.to_owned(),
+            detail,
+            is_mended: outcome == RepairOutcome::Repaired,
+            is_removal: outcome == RepairOutcome::Asked,
+        }
+    }
 }
 
 impl std::fmt::Display for Finding {
@@ -129,9 +142,9 @@ impl Report {
 
     /// Whether a finding of this kind was reported for this board or shard.
     pub(super) fn has(&self, kind: &str, place: &Place) -> bool {
-        self.findings.iter().any(|told| {
-            let Place { board, shard, .. } = &told.place;
-            told.kind == kind && (board, shard) == (&place.board, &place.shard)
+        self.findings.iter().any(|found| {
+            let Place { board, shard, .. } = &found.place;
+            found.kind == kind && (board, shard) == (&place.board, &place.shard)
         })
     }
 
@@ -142,14 +155,14 @@ impl Report {
         }
     }
 
-    pub(super) fn add(&mut self, finding: Finding) {
+    pub(super) fn push(&mut self, finding: Finding) {
         let last = self.findings.last();
         let is_same = last.is_some_and(|last| last.place == finding.place);
         self.of_place = if is_same { self.of_place + 1 } else { 1 };
         self.contradictions += 1;
         self.mended += u64::from(finding.is_mended);
         self.removals += u64::from(finding.is_removal);
-        let left_out = self.of_place.saturating_sub(TOLD_MAX);
+        let left_out = self.of_place.saturating_sub(LISTED_MAX);
         if left_out == 0 {
             self.findings.push(finding);
             return;
@@ -167,38 +180,29 @@ impl Report {
         });
     }
 
-    pub(super) fn tell(
+    pub(super) fn add(
         &mut self,
-        place: Place,
+        place: &Place,
         kind: &str,
-        outcome: Outcome,
+        outcome: RepairOutcome,
         detail: impl Into<String>,
     ) {
-        self.add(Finding {
-            place,
-            member: None,
-            kind: kind.to_owned(),
-            detail: detail.into(),
-            is_mended: outcome == Outcome::Repaired,
-            is_removal: outcome == Outcome::Asked,
-        });
+        self.push(Finding::new(place, kind, outcome, detail.into()));
     }
 
     /// Reports what a script has found.
-    pub(super) fn tell_all(
+    pub(super) fn add_all(
         &mut self,
         shard: &Shard,
         place: &Place,
         differences: impl IntoIterator<Item = Difference>,
     ) {
         for difference in differences {
-            self.add(Finding {
-                place: place.clone(),
+            let Difference { code, outcome, .. } = &difference;
+            let detail = describe(shard, &difference);
+            self.push(Finding {
                 member: member_of(&difference).map(ToOwned::to_owned),
-                detail: describe(shard, &difference),
-                kind: difference.code,
-                is_mended: difference.outcome == Outcome::Repaired,
-                is_removal: difference.outcome == Outcome::Asked,
+                ..Finding::new(place, code, *outcome, detail)
             });
         }
     }
@@ -310,15 +314,11 @@ pub(super) fn total(board: &Board, stored: i128, sum: i128) -> String {
 
 /// A stored score as users see it, or the raw text if it is none.
 fn shown(board: &Board, stored: &str) -> String {
-    let scaled: Result<i128, _> = stored.parse();
-    let sign = match board.definition.order {
-        Order::Desc => -1,
-        Order::Asc => 1,
+    let Ok(scaled) = stored.parse::<i128>() else {
+        return stored.to_owned();
     };
-    scaled.map_or_else(
-        |_| stored.to_owned(),
-        |scaled| ShownScore::sum(sign * scaled, board.definition.decimals).to_string(),
-    )
+    let scaled = i128::from(stored_sign(board)) * scaled;
+    ShownScore::sum(scaled, board.definition.decimals).to_string()
 }
 
 /// A stored score and its time.
@@ -365,9 +365,9 @@ mod tests {
     fn the_first_findings_of_a_standing_are_listed_and_the_rest_counted() {
         let mut report = Report::default();
         for number in 0..25 {
-            report.add(finding("day", number));
+            report.push(finding("day", number));
         }
-        report.add(finding("week", 1));
+        report.push(finding("week", 1));
         let lines: Vec<String> = report.findings.iter().map(Finding::to_string).collect();
         assert_eq!(lines.len(), 22);
         assert_eq!(

@@ -1,7 +1,7 @@
 //! Checks one standing: its keys against each other, and against its terms.
 
-use super::store::{self, Known, Look, Sum, Total};
-use super::{Check, Outcome, Place, Repair, report};
+use super::store::{self, Comparison, StandingFacts, Sum, Total};
+use super::{Check, Place, Repair, RepairOutcome, report};
 use crate::domain::board::Board;
 use crate::domain::period::Unit;
 use crate::domain::plan::stretch;
@@ -24,60 +24,50 @@ impl Check<'_> {
         let place = Place::of_key(shard, zset);
         let standing = keys::standing_of(shard, zset);
         let of_events = standing.filter(|_| kind == Kind::Standing);
-        let mut known = Self::known_of(shard, kind, of_events);
-        let never_expires = known.is_certain && known.expires_at_ms.is_none();
+        let mut facts = facts_of(shard, kind, of_events);
+        let never_expires = facts.is_certain && facts.expires_at_ms.is_none();
         let (mut phase, mut cursor) = (String::new(), "0".to_owned());
-        let (mut is_whole, mut is_sound) = (false, true);
-        let mut of_derived = Vec::new();
+        let (mut is_whole, mut of_derived) = (false, Vec::new());
         loop {
-            let mut manner = self.manner(shard);
-            if known.conflicts.len() > CONFLICTS_MAX {
-                manner.repair = Repair::None;
+            let mut comparer = self.comparer(shard);
+            if facts.conflicts.len() > CONFLICTS_MAX {
+                comparer.repair = Repair::None;
             }
-            let at = (phase.as_str(), cursor.as_str());
-            let part =
-                store::check_standing(self.store, shard, kind, zset, &known, at, manner).await;
-            let part = match self.unless_damaged(|| place.clone(), part)? {
-                Some(Look::Found(part)) => part,
-                Some(Look::Gone) => {
-                    if phase.is_empty() && kind == Kind::Standing && never_expires {
-                        self.tell_lost_standing(shard, zset, place).await?;
-                    }
-                    return Ok(());
-                }
-                Some(Look::Impossible) | None => return Ok(()),
+            let look = comparer
+                .standing(kind, zset, &facts, (&phase, &cursor))
+                .await;
+            let is_gone = matches!(look, Ok(Comparison::Gone));
+            if is_gone && phase.is_empty() && kind == Kind::Standing && never_expires {
+                return self.report_lost_standing(shard, zset, &place).await;
+            }
+            let Some(part) = self.compared(&place, look)? else {
+                return Ok(());
             };
-            is_whole |= part.is_whole;
-            for found in &part.differences {
-                let is_left = found.outcome == Outcome::Left;
-                is_sound &= found.outcome == Outcome::Repaired;
-                known.is_doubtful |= is_left;
-                if is_left && found.code == "stray" {
-                    known.conflicts.extend(found.stored.first().cloned());
-                }
-            }
+            facts.note(&part.differences);
             if kind == Kind::Derived {
                 of_derived.extend(part.differences);
             } else {
-                self.report.tell_all(shard, &place, part.differences);
+                self.report.add_all(shard, &place, part.differences);
             }
+            let (next, next_cursor, was_whole) = part.progress;
+            is_whole |= was_whole;
             // Then it is dropped, or left.
-            let is_hopeless = !is_sound && of_derived.len() > CONFLICTS_MAX;
-            let Some(next) = part.phase.filter(|_| !is_hopeless) else {
+            let is_hopeless = !facts.is_sound && of_derived.len() > CONFLICTS_MAX;
+            let Some(next) = next.filter(|_| !is_hopeless) else {
                 break;
             };
-            (phase, cursor) = (next, part.cursor);
+            (phase, cursor) = (next, next_cursor);
         }
         self.report.standings += 1;
-        if shard.layout().summed && !is_whole && is_sound {
-            self.check_total(shard, zset, place.clone()).await?;
+        if shard.layout().summed && !is_whole && facts.is_sound {
+            self.check_total(shard, zset, &place).await?;
         }
-        if kind == Kind::Derived && !is_sound {
+        if kind == Kind::Derived && !facts.is_sound {
             self.damaged.insert(zset.to_owned(), (place, of_derived));
             return Ok(());
         }
-        self.report.tell_all(shard, &place, of_derived);
-        if known.is_doubtful {
+        self.report.add_all(shard, &place, of_derived);
+        if facts.is_doubtful {
             self.doubtful.insert(zset.to_owned());
         }
         match of_events {
@@ -86,29 +76,16 @@ impl Check<'_> {
         }
     }
 
-    /// What is known of a standing at first: standings of events expire with their periods, others never.
-    fn known_of(shard: &Shard, kind: Kind, of_events: Option<Standing>) -> Known {
-        let expires_at_ms = of_events.and_then(|standing| shard.kept_until_ms(&standing.period));
-        // With later revisions the retention may have been different when the standing began.
-        let is_first = shard.revision == 1 && of_events.is_some();
-        Known {
-            expires_at_ms,
-            is_certain: is_first || kind != Kind::Standing,
-            conflicts: Vec::new(),
-            is_doubtful: false,
-        }
-    }
-
     /// Reports a standing that was there, unless its last member was erased meanwhile.
-    async fn tell_lost_standing(
+    async fn report_lost_standing(
         &mut self,
         shard: &Shard,
         zset: &str,
-        place: Place,
+        place: &Place,
     ) -> Result<(), StoreError> {
         if store::is_registered(self.store, shard, zset).await? {
             let detail = "it has disappeared, although it never expires";
-            self.report.tell(place, "lost", Outcome::Left, detail);
+            self.report.add(place, "lost", RepairOutcome::Left, detail);
         }
         Ok(())
     }
@@ -118,21 +95,19 @@ impl Check<'_> {
         &mut self,
         shard: &Shard,
         zset: &str,
-        place: Place,
+        place: &Place,
     ) -> Result<(), StoreError> {
-        let mends = self.manner(shard).repair.writes();
-        let total = store::check_total(self.store, shard, zset, mends).await;
-        match self.unless_damaged(|| place.clone(), total)? {
+        let total = self.comparer(shard).total(zset).await;
+        match self.unless_damaged(place, total)? {
             Some(Total::Agrees) | None => {}
             Some(Total::Changing) => self.report.unsure += 1,
             Some(Total::Differs {
                 stored,
                 sum,
-                is_mended,
+                is_repaired,
             }) => {
                 let detail = report::total(shard, stored, sum);
-                let outcome = Outcome::from(u8::from(is_mended));
-                self.report.tell(place, "total", outcome, detail);
+                self.report.add(place, "total", is_repaired.into(), detail);
             }
         }
         Ok(())
@@ -162,7 +137,20 @@ impl Check<'_> {
         // The ratio may have been different.
         let ratio = (shard.revision == 1).then_some(ratio.millionths());
         let sum = Sum::carried(standing, terms.collect(), ratio);
-        self.check_sum(shard, &sum).await.map(drop)
+        self.check_sum(shard, &sum).await
+    }
+}
+
+/// What is known of a standing at first: standings of events expire with their periods, others never.
+fn facts_of(shard: &Shard, kind: Kind, of_events: Option<Standing>) -> StandingFacts {
+    // With later revisions the retention may have been different when the standing began.
+    let is_first = shard.revision == 1 && of_events.is_some();
+    StandingFacts {
+        expires_at_ms: of_events.and_then(|standing| shard.kept_until_ms(&standing.period)),
+        is_certain: is_first || kind != Kind::Standing,
+        conflicts: Vec::new(),
+        is_doubtful: false,
+        is_sound: true,
     }
 }
 

@@ -1,16 +1,15 @@
 //! The steps of `standings check`. Each compares and repairs in one script, so it can run next to the service
 //! (`scripts/lib/check.lua`).
 
-mod hides;
 mod total;
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::stream::{self, Stream};
 use serde::{Deserialize, Deserializer};
 
-use super::repair::{Outcome, Repair};
+use super::repair::{Repair, RepairOutcome};
 use crate::core::board::store::boards::Defined;
 use crate::core::board::store::definitions::read_definition;
 use crate::core::read::store::rollover::beginning;
@@ -22,15 +21,13 @@ use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::redis::args::{LayoutArgs, closes_ms, end_ms};
 use crate::redis::call::ScriptCall;
-use crate::redis::decode::{Done, Raw, Tail, decode};
+use crate::redis::decode::{Raw, Tail, decode};
 use crate::redis::dispatch::Store;
 use crate::redis::kinds::Kind;
-use crate::redis::node::Node;
 use crate::redis::script::{self, Script};
-use crate::redis::{StoreError, keys};
+use crate::redis::{StoreError, keys, random};
 
-pub use self::hides::check_hides;
-pub use self::total::{Total, check_total, whole_of};
+pub use self::total::{Total, whole_of};
 
 /// Standings with up to this many entries, over all of their keys, are checked in one call: some milliseconds of Redis.
 const WHOLE_MAX: u32 = 2_000;
@@ -38,6 +35,8 @@ const WHOLE_MAX: u32 = 2_000;
 const PART: u32 = 400;
 /// About how many members × terms of a sum one call checks.
 const SUMS_BUDGET: u32 = 1_500;
+/// How many random bytes the ids of hides that replace lost ones follow from.
+const SEED_BYTES: usize = 16;
 /// How many keys one SCAN call visits.
 const SCAN_COUNT: &str = "500";
 /// How many keys one call looks up in their registry.
@@ -49,7 +48,7 @@ pub struct Difference {
     /// What differs: the codes are in the scripts' headers.
     pub code: String,
     /// What was done about it.
-    pub outcome: Outcome,
+    pub outcome: RepairOutcome,
     /// What is stored, as text.
     #[serde(deserialize_with = "lossy")]
     pub stored: Vec<String>,
@@ -57,64 +56,38 @@ pub struct Difference {
 
 /// Damaged data need not be UTF-8.
 fn lossy<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    let Tail(stored) = Tail::<Vec<Raw>>::deserialize(from)?;
-    Ok(stored
+    Ok(rest::<_, Vec<Raw>>(from)?
         .iter()
         .map(|Raw(bytes)| String::from_utf8_lossy(bytes).into_owned())
         .collect())
 }
 
-/// The outcome of checking a standing.
+/// What a script replies about data that it was to compare.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Look<T> {
+pub enum Comparison<P> {
     /// None of its keys exists.
     Gone,
     /// It can't be compared: it is about to expire, or some of its history is missing.
     #[serde(rename = "ENDING", alias = "LOST")]
     Impossible,
     #[serde(rename = "OK")]
-    Found(T),
+    Done(Compared<P>),
 }
 
-/// All remaining elements of a reply, as differences.
-fn rest<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Difference>, D::Error> {
-    Tail::deserialize(from).map(|Tail(differences)| differences)
-}
-
-/// The outcome of checking a queue.
+/// What one call has compared.
 #[derive(Debug, Deserialize)]
-pub struct CheckedQueue {
-    /// The number of events in it.
-    pub entries: u64,
-    /// Whether it was checked; false if it has too many entries.
-    pub is_whole: bool,
+#[serde(bound(deserialize = "P: Deserialize<'de>"))]
+pub struct Compared<P> {
+    /// How far it has come; the methods of [`Comparer`] say what that is.
+    #[serde(deserialize_with = "rest")]
+    pub progress: P,
     #[serde(deserialize_with = "rest")]
     pub differences: Vec<Difference>,
 }
 
-/// The progress of checking a standing.
-#[derive(Debug, Deserialize)]
-pub struct Part {
-    /// The phase to continue with; `None` at the end.
-    pub phase: Option<String>,
-    pub cursor: String,
-    /// Whether all of it was checked in one call, including its total.
-    pub is_whole: bool,
-    #[serde(deserialize_with = "rest")]
-    pub differences: Vec<Difference>,
-}
-
-/// The progress of checking a sum.
-#[derive(Debug, Deserialize)]
-pub struct SumPart {
-    /// The term to continue with; below 0 at the end.
-    pub term: i64,
-    pub cursor: String,
-    /// The number of terms without data.
-    pub absent: u64,
-    #[serde(deserialize_with = "rest")]
-    pub differences: Vec<Difference>,
+fn rest<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Tail::deserialize(from).map(|Tail(rest)| rest)
 }
 
 /// A standing that should be the sum of others.
@@ -177,23 +150,19 @@ pub struct Head {
 }
 
 impl Head {
+    /// Whether its key has the type of a head, or does not exist.
+    pub fn is_sound(&self) -> bool {
+        matches!(self.found.as_str(), "none" | "hash")
+    }
+
     pub fn board(&self, id: &BoardId) -> Option<Result<Board, StoreError>> {
         Some(read_definition(id, self.definition.as_ref()?))
     }
 }
 
-/// How to check a standing.
-#[derive(Clone, Copy, Debug)]
-pub struct Manner {
-    /// The current time.
-    pub now: Timestamp,
-    /// What to do about contradictions.
-    pub repair: Repair,
-}
-
-/// What is known of a standing before a part of it is checked.
+/// What is known of a standing before a part of it is compared.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct StandingFacts {
     /// When it expires by the definition, in milliseconds since the epoch.
     pub expires_at_ms: Option<i64>,
     /// Whether that has been so from its beginning.
@@ -202,120 +171,168 @@ pub struct Known {
     pub conflicts: Vec<String>,
     /// Whether earlier parts have left something unrepaired.
     pub is_doubtful: bool,
+    /// Whether earlier parts have found nothing, or have repaired it.
+    pub is_sound: bool,
 }
 
-/// Checks a part of the standing with this sorted set, from where the last part ended; the first has an empty phase and
-/// cursor `0`.
-pub async fn check_standing(
-    store: &Store,
-    shard: &Shard,
-    kind: Kind,
-    zset: &str,
-    known: &Known,
-    (phase, cursor): (&str, &str),
-    manner: Manner,
-) -> Result<Look<Part>, StoreError> {
-    let layout = LayoutArgs::new(shard);
-    let state = (kind == Kind::Derived).then(|| keys::state_of(shard, zset));
-    let layout = if kind.lists_all() {
-        layout.of_all()
-    } else {
-        layout
-    };
-    let scripts = [&script::CHECK, &script::REPAIR];
-    let look = look(store, shard, scripts, manner.repair)
-        .keys(keys::of_sorted_set(zset.to_owned(), shard.layout()))
-        .keys(state.flatten())
-        .field("layout", layout)
-        .field("is_derived", kind == Kind::Derived)
-        .field("phase", phase)
-        .field("cursor", cursor)
-        .field("whole_max", WHOLE_MAX)
-        .field("part", PART)
-        .field("now", manner.now.ms())
-        .field("expires", known.expires_at_ms.unwrap_or(0))
-        .field("is_certain", known.is_certain)
-        .field("conflicts", &known.conflicts)
-        .field("is_doubtful", known.is_doubtful)
-        .field("summing", shard.definition.update == Update::Sum)
-        .field("registry", keys::registry(shard.tag(), shard.generation));
-    look.run(manner.repair > Repair::None).await
+impl StandingFacts {
+    /// Notes what a part has found.
+    pub fn note(&mut self, differences: &[Difference]) {
+        for found in differences {
+            let is_left = found.outcome == RepairOutcome::Left;
+            self.is_doubtful |= is_left;
+            self.is_sound &= found.outcome == RepairOutcome::Repaired;
+            if is_left && found.code == "stray" {
+                self.conflicts.extend(found.stored.first().cloned());
+            }
+        }
+    }
 }
 
-/// Checks whether the state of a derived series is readable. `is_sound`: whether all that it follows from is.
-pub async fn check_state(
-    store: &Store,
-    shard: &Shard,
-    derived: &Derived,
-    is_sound: bool,
-    repair: Repair,
-) -> Result<Vec<Difference>, StoreError> {
-    let scripts = [&script::CHECK_STATE, &script::REPAIR_STATE];
-    let look = look(store, shard, scripts, repair)
-        .key(keys::state(shard, derived.series))
-        .field("is_sound", is_sound);
-    let Done::Ok(Tail(differences)) = look
-        .run::<Done<Tail<Vec<_>>>>(repair > Repair::None)
-        .await?;
-    Ok(differences)
+/// Compares data of a shard by calls of scripts, which also repair it if they may.
+#[derive(Clone, Copy)]
+pub struct Comparer<'a> {
+    pub store: &'a Store,
+    pub shard: &'a Shard,
+    pub now: Timestamp,
+    pub repair: Repair,
 }
 
-/// Checks whether the keys of a queue agree.
-pub async fn check_queue(
-    store: &Store,
-    shard: &Shard,
-    repair: Repair,
-) -> Result<CheckedQueue, StoreError> {
-    let of_queue = [Kind::Queue, Kind::QueueIds, Kind::QueueState];
-    let scripts = [&script::CHECK_QUEUE, &script::REPAIR_QUEUE];
-    let look = look(store, shard, scripts, repair)
-        .keys(of_queue.map(|kind| keys::single(shard, kind)))
-        .field("count", WHOLE_MAX);
-    let Done::Ok(checked) = look.run(repair > Repair::None).await?;
-    Ok(checked)
+impl<'a> Comparer<'a> {
+    /// Compares a part of the standing with this sorted set, from a phase and a cursor on: at first an empty phase and `0`.
+    /// Progress: the next phase, `None` at the end; the next cursor; whether this call compared the whole standing, with its
+    /// total.
+    pub async fn standing(
+        self,
+        kind: Kind,
+        zset: &str,
+        facts: &StandingFacts,
+        (phase, cursor): (&str, &str),
+    ) -> Result<Comparison<(Option<String>, String, bool)>, StoreError> {
+        let shard = self.shard;
+        let layout = LayoutArgs::new(shard);
+        let state = (kind == Kind::Derived).then(|| keys::state_of(shard, zset));
+        let call = self
+            .call([&script::CHECK, &script::REPAIR])
+            .keys(keys::of_sorted_set(zset.to_owned(), shard.layout()))
+            .keys(state.flatten())
+            .field(
+                "layout",
+                if kind.lists_all() {
+                    layout.of_all()
+                } else {
+                    layout
+                },
+            )
+            .field("is_derived", kind == Kind::Derived)
+            .field("phase", phase)
+            .field("cursor", cursor)
+            .field("whole_max", WHOLE_MAX)
+            .field("part", PART)
+            .field("now", self.now.ms())
+            .field("expires", facts.expires_at_ms.unwrap_or(0))
+            .field("is_certain", facts.is_certain)
+            .field("conflicts", &facts.conflicts)
+            .field("is_doubtful", facts.is_doubtful)
+            .field("summing", shard.definition.update == Update::Sum)
+            .field("registry", keys::registry(shard.tag(), shard.generation));
+        call.run(self.repair.writes()).await
+    }
+
+    /// Compares a part of the members of a sum, from a term and a cursor on: at first both 0. With `drops` the sum is dropped
+    /// without a look. Progress: the next term, below 0 at the end; the next cursor; the number of terms without data.
+    pub async fn sum(
+        self,
+        sum: &Sum,
+        drops: bool,
+        (term, cursor): (i64, &str),
+    ) -> Result<Comparison<(i64, String, u64)>, StoreError> {
+        let (shard, period) = (self.shard, &sum.standing.period);
+        let state = if sum.kind == "carried" {
+            keys::head(shard.tag())
+        } else {
+            keys::state(shard, sum.standing.series)
+        };
+        let standings = std::iter::once(&sum.standing).chain(&sum.terms);
+        let is_hashed = shard.layout().hashed;
+        let call = self
+            .call([&script::CHECK_SUMS, &script::REPAIR_SUMS])
+            .key(keys::registry(shard.tag(), shard.generation))
+            .key(state)
+            .keys(standings.flat_map(|standing| keys::standing(shard, standing)))
+            .field("layout", LayoutArgs::new(shard))
+            .field("kind", sum.kind)
+            .field("start", period.start_ms)
+            .field("floor", is_hashed.then(|| beginning(shard, period)))
+            .field("ends", end_ms(period).min(closes_ms(shard)))
+            .field("ratio", sum.ratio)
+            .field("sign", stored_sign(shard))
+            .field("term", term)
+            .field("cursor", cursor)
+            .field("budget", SUMS_BUDGET)
+            .field("drop", drops);
+        call.run(self.repair.writes()).await
+    }
+
+    /// Checks whether the state of a derived series is readable. `is_sound`: whether all that it follows from is.
+    pub async fn state(
+        self,
+        derived: &Derived,
+        is_sound: bool,
+    ) -> Result<Comparison<()>, StoreError> {
+        let call = self
+            .call([&script::CHECK_STATE, &script::REPAIR_STATE])
+            .key(keys::state(self.shard, derived.series))
+            .field("is_sound", is_sound);
+        call.run(self.repair.writes()).await
+    }
+
+    /// Compares the keys of a queue. Progress: the number of events in it; whether it was compared, false if it has too many.
+    pub async fn queue(self) -> Result<Comparison<(u64, bool)>, StoreError> {
+        let of_queue = [Kind::Queue, Kind::QueueIds, Kind::QueueState];
+        let call = self
+            .call([&script::CHECK_QUEUE, &script::REPAIR_QUEUE])
+            .keys(of_queue.map(|kind| keys::single(self.shard, kind)))
+            .field("count", WHOLE_MAX);
+        call.run(self.repair.writes()).await
+    }
+
+    /// Compares the keys that say who is hidden for some of the members, from a phase and a cursor on: at first an empty
+    /// phase and `0`. Progress: the next phase, `None` at the end; the next cursor.
+    pub async fn hides(
+        self,
+        (phase, cursor): (&str, &str),
+    ) -> Result<Comparison<(Option<String>, String)>, StoreError> {
+        let call = self
+            .call([&script::CHECK_HIDES, &script::REPAIR_HIDES])
+            .key(keys::registry(self.shard.tag(), self.shard.generation))
+            .field("phase", phase)
+            .field("cursor", cursor)
+            .field("part", PART)
+            .field("now", self.now.ms())
+            .field("seed", random::hexadecimal::<SEED_BYTES>("")?);
+        call.run(self.repair.writes()).await
+    }
+
+    /// A call of the script that only looks, or of the one that also repairs.
+    fn call(self, [look, repair]: [&'static Script; 2]) -> ScriptCall<'a> {
+        let script = if self.repair.writes() { repair } else { look };
+        let tag = self.shard.tag();
+        self.store
+            .call(script, tag)
+            .key(keys::head(tag))
+            .field("generation", self.shard.generation.to_string())
+            .field("revision", self.shard.revision)
+            .field("repair", self.repair as u8)
+    }
 }
 
-/// Checks a part of the members of a sum, from the term and cursor at which the last part ended, at first both 0. With
-/// `drops` it is dropped without a look.
-pub async fn check_sum(
-    store: &Store,
-    shard: &Shard,
-    sum: &Sum,
-    drops: bool,
-    (term, cursor): (i64, &str),
-    repair: Repair,
-) -> Result<Look<SumPart>, StoreError> {
-    let period = &sum.standing.period;
-    let state = if sum.kind == "carried" {
-        keys::head(shard.tag())
-    } else {
-        keys::state(shard, sum.standing.series)
-    };
-    let standings = std::iter::once(&sum.standing).chain(&sum.terms);
-    let sign = match shard.definition.order {
+/// The sign of stored scores: negated if the greatest is first.
+pub fn stored_sign(board: &Board) -> i8 {
+    match board.definition.order {
         Order::Desc => -1,
         Order::Asc => 1,
-    };
-    let scripts = [&script::CHECK_SUMS, &script::REPAIR_SUMS];
-    let look = look(store, shard, scripts, repair)
-        .key(keys::registry(shard.tag(), shard.generation))
-        .key(state)
-        .keys(standings.flat_map(|standing| keys::standing(shard, standing)))
-        .field("layout", LayoutArgs::new(shard))
-        .field("kind", sum.kind)
-        .field("start", period.start_ms)
-        .field(
-            "floor",
-            shard.layout().hashed.then(|| beginning(shard, period)),
-        )
-        .field("ends", end_ms(period).min(closes_ms(shard)))
-        .field("ratio", sum.ratio)
-        .field("sign", sign)
-        .field("term", term)
-        .field("cursor", cursor)
-        .field("budget", SUMS_BUDGET)
-        .field("drop", drops);
-    look.run(repair > Repair::None).await
+    }
 }
 
 /// Those of these keys of a board or shard that exist but were not in the registry.
@@ -326,16 +343,16 @@ pub async fn check_keys(
     names: &[String],
     repair: Repair,
 ) -> Result<Vec<String>, StoreError> {
-    let mends = repair > Repair::None;
+    let repairs = repair.writes();
+    let script = [&script::CHECK_KEYS, &script::REPAIR_KEYS][usize::from(repairs)];
     let mut missing = Vec::new();
     for names in names.chunks(KEYS_MAX) {
-        let script = [&script::CHECK_KEYS, &script::REPAIR_KEYS][usize::from(mends)];
-        let look = store
+        let call = store
             .call(script, tag)
             .key(keys::registry(tag, generation))
             .keys(names)
-            .arg(mends);
-        let are_missing = look.run::<Vec<bool>>(mends).await?;
+            .arg(repairs);
+        let are_missing: Vec<bool> = call.run(repairs).await?;
         let those = names
             .iter()
             .zip(are_missing)
@@ -343,21 +360,6 @@ pub async fn check_keys(
         missing.extend(those.map(|(name, _)| name.clone()));
     }
     Ok(missing)
-}
-
-/// A call of the first script, or of the second if it is to repair.
-fn look<'a>(
-    store: &'a Store,
-    shard: &Shard,
-    scripts: [&'static Script; 2],
-    repair: Repair,
-) -> ScriptCall<'a> {
-    store
-        .call(scripts[usize::from(repair > Repair::None)], shard.tag())
-        .key(keys::head(shard.tag()))
-        .field("generation", shard.generation.to_string())
-        .field("revision", shard.revision)
-        .field("repair", repair as u8)
 }
 
 /// The type of a key; `none` if it does not exist.
@@ -377,31 +379,22 @@ pub async fn beginning_of(store: &Store, key: &str, length: u8) -> Result<Bytes,
     store.command("GETRANGE", [key, "0", &last]).await
 }
 
-/// What a board or a shard knows of its definition.
-pub async fn load_head(store: &Store, tag: &str) -> Result<Head, StoreError> {
-    let key = keys::head(tag);
+/// What the key of a board or a shard has.
+pub async fn load_head(store: &Store, key: &str) -> Result<Head, StoreError> {
     let mut head = Head {
-        found: type_of(store, &key).await?,
+        found: type_of(store, key).await?,
         ..Head::default()
     };
     if head.found == "hash" {
-        let fields = [&key, "version", "definition", "used", "deleted"];
+        let fields = [key, "version", "definition", "used", "deleted"];
         (head.version, head.definition, head.used, head.deleted) =
             store.command("HMGET", fields).await?;
-        let fields: Vec<String> = store.command("HKEYS", [&key]).await?;
+        let fields: Vec<String> = store.command("HKEYS", [key]).await?;
         let is_of_deletion =
             |field: &String| field == "deleted" || field.starts_with("unfinished:");
         head.has_board = !fields.iter().all(is_of_deletion);
     }
     Ok(head)
-}
-
-/// The version in a head; `None` if there is none.
-pub async fn version_at(store: &Store, head: &str) -> Result<Option<String>, StoreError> {
-    if type_of(store, head).await? != "hash" {
-        return Ok(None);
-    }
-    store.command("HGET", [head, "version"]).await
 }
 
 /// Sets the version that scripts compare to the one in a board's definition, if nothing has changed since it was read.
@@ -460,41 +453,27 @@ pub async fn live_ids(store: &Store) -> Result<Vec<BoardId>, StoreError> {
     Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
 }
 
-/// Begins a walk over the names of all keys that match a pattern, on all servers.
-pub fn scan_keys(store: &Store, pattern: String) -> KeyScan {
-    KeyScan {
-        nodes: store.primaries(),
-        pattern,
-        cursor: "0".to_owned(),
-    }
-}
-
-/// A walk over the names of keys.
-pub struct KeyScan {
-    /// The remaining servers.
-    nodes: Vec<Arc<Node>>,
+/// The names of all keys that match a pattern, on all servers, some at a time. A name may come twice.
+pub fn key_names(
+    store: &Store,
     pattern: String,
-    cursor: String,
-}
-
-impl KeyScan {
-    /// The next names; `None` at the end. A name may come twice.
-    pub async fn next(&mut self) -> Result<Option<Vec<String>>, StoreError> {
-        let Some(node) = self.nodes.last() else {
+) -> impl Stream<Item = Result<Vec<String>, StoreError>> + Send + 'static {
+    let begin = (store.primaries(), "0".to_owned(), pattern);
+    stream::try_unfold(begin, async |(mut nodes, cursor, pattern)| {
+        let Some(node) = nodes.last() else {
             return Ok(None);
         };
-        let args = [&self.cursor, "MATCH", &self.pattern, "COUNT", SCAN_COUNT]
-            .map(str::to_owned)
-            .to_vec();
-        let (cursor, names): (_, Vec<Raw>) = decode(node.readers.command("SCAN", args).await?)?;
-        self.cursor = cursor;
+        let args = [&cursor, "MATCH", &pattern, "COUNT", SCAN_COUNT].map(str::to_owned);
+        let scanned = node.readers.command("SCAN", args.to_vec()).await?;
+        let (next, names): (String, Vec<Raw>) = decode(scanned)?;
+        if next == "0" {
+            nodes.pop();
+        }
         // All names of ours are UTF-8.
         let names = names
             .into_iter()
-            .flat_map(|Raw(name)| String::from_utf8(name.into()));
-        if self.cursor == "0" {
-            self.nodes.pop();
-        }
-        Ok(Some(names.collect()))
-    }
+            .flat_map(|Raw(name)| String::from_utf8(name.into()))
+            .collect();
+        Ok(Some((names, (nodes, next, pattern))))
+    })
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::args::RedisArgs;
-use super::{Failure, tell};
+use super::{Failure, print_error};
 use crate::check::{self, Repair, Report};
 use crate::core::Engine;
 use crate::core::jobs::clock;
@@ -76,7 +76,7 @@ pub async fn command(
         Ok(report) if report.is_sound() => SOUND.into(),
         Ok(_) => UNSOUND.into(),
         Err(error) => {
-            tell(&error);
+            print_error(&error);
             UNKNOWN.into()
         }
     }

@@ -62,13 +62,13 @@ pub(super) enum ClientError {
 /// How one attempt of a request failed.
 pub(super) enum Fault {
     /// The failure may pass, so the request is repeated.
-    Passing(Failure),
+    Passing(PassingFailure),
     /// A repetition would fail, too.
     Final(ClientError),
 }
 
 /// A failure that may pass.
-pub(super) struct Failure {
+pub(super) struct PassingFailure {
     pub(super) text: String,
     /// The pause that the service asks for.
     pub(super) pause: Option<Duration>,
@@ -184,10 +184,10 @@ impl Client {
         if status.is_success() {
             return Ok(body);
         }
-        let problem: Problem<'_> = serde_json::from_slice(&body).unwrap_or_default();
+        let problem: ShownProblem<'_> = serde_json::from_slice(&body).unwrap_or_default();
         let text = problem.described(status);
         if is_passing(status) {
-            return Err(Fault::Passing(Failure {
+            return Err(Fault::Passing(PassingFailure {
                 text: format!("{} returned {text}", self.url),
                 pause: requested_pause(&headers),
                 is_certain: status == StatusCode::TOO_MANY_REQUESTS,
@@ -285,7 +285,7 @@ impl Client {
         } else {
             root_cause(error)
         };
-        Fault::Passing(Failure {
+        Fault::Passing(PassingFailure {
             text: format!("can't reach {}: {cause}", self.url),
             pause: None,
             is_certain: error.is_connect(),
@@ -298,7 +298,7 @@ impl Retry<'_> {
     ///
     /// # Errors
     /// Fails if the fault will not pass, or if no request has succeeded for too long.
-    pub(super) async fn pause(&mut self, fault: Fault) -> Result<Failure, ClientError> {
+    pub(super) async fn pause(&mut self, fault: Fault) -> Result<PassingFailure, ClientError> {
         let failure = match fault {
             Fault::Passing(failure) => failure,
             Fault::Final(error) => return Err(error),
@@ -336,7 +336,7 @@ impl Retry<'_> {
 /// The fields of a problem (RFC 9457) that are shown.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Problem<'a> {
+pub(super) struct ShownProblem<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
@@ -345,7 +345,7 @@ pub(super) struct Problem<'a> {
     pub(super) detail: Cow<'a, str>,
 }
 
-impl Problem<'_> {
+impl ShownProblem<'_> {
     /// The type without its path.
     pub(super) fn name(&self) -> &str {
         match self.kind.strip_prefix(PROBLEMS_PATH).unwrap_or(&self.kind) {

@@ -42,7 +42,7 @@ pub struct ServiceArgs {
 }
 
 /// Writes why a command failed, on one line of standard error.
-fn tell(error: &dyn fmt::Display) {
+fn print_error(error: &dyn fmt::Display) {
     // If standard error is closed, the exit status still reports it.
     let _ = writeln!(io::stderr(), "standings: {}", printable(&error.to_string()));
 }

@@ -20,7 +20,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 use super::client::{Kafka, Logged};
-use super::lane::{Lane, Progress, tell_lag};
+use super::lane::{Lane, LaneProgress, set_lag};
 use crate::core::jobs::JobKind;
 use crate::core::jobs::faults::Subject;
 use crate::core::{Engine, Error};
@@ -240,7 +240,7 @@ impl Membership {
             engine: Arc::clone(&self.engine),
             consumer: Arc::clone(&self.consumer),
             partition,
-            progress: Progress::default(),
+            progress: LaneProgress::default(),
             stop: CancellationToken::new(),
         });
         let own = Arc::clone(&lane);
@@ -264,7 +264,7 @@ impl Membership {
         self.lanes.retain(|number, running| {
             let is_over = running.lane.stop.is_cancelled() && running.task.is_finished();
             if is_over {
-                tell_lag(*number, 0);
+                set_lag(*number, 0);
             }
             !is_over
         });
@@ -291,7 +291,7 @@ impl Membership {
         let positions = self.positions();
         for (number, running) in self.lanes.drain() {
             running.end().await;
-            tell_lag(number, 0);
+            set_lag(number, 0);
         }
         let consumer = self.consumer;
         let left = spawn_blocking(move || {

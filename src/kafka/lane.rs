@@ -39,12 +39,12 @@ const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// The progress of a lane, for reports.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct LaneProgress {
     position: AtomicI64,
     end: AtomicI64,
 }
 
-impl Progress {
+impl LaneProgress {
     pub(super) fn position(&self) -> i64 {
         self.position.load(Ordering::Relaxed)
     }
@@ -69,7 +69,7 @@ pub(super) struct Lane {
     pub(super) engine: Arc<Engine>,
     pub(super) consumer: Arc<GroupConsumer>,
     pub(super) partition: Partition,
-    pub(super) progress: Progress,
+    pub(super) progress: LaneProgress,
     pub(super) stop: CancellationToken,
 }
 
@@ -77,7 +77,7 @@ type Queue = StreamPartitionQueue<Rebalancing>;
 
 /// A batch: records that were read in a row.
 #[derive(Default)]
-struct Part {
+struct RecordBatch {
     events: Vec<LogEvent>,
     illegible: Vec<(i64, Illegible)>,
     /// The raw records, if dead ones go to a topic.
@@ -86,7 +86,7 @@ struct Part {
     upto: i64,
 }
 
-impl Part {
+impl RecordBatch {
     /// An empty batch, before the record at this offset.
     fn at(position: i64) -> Self {
         Self {
@@ -158,7 +158,7 @@ impl Lane {
             if let Ok(extent) = self.kafka.extent(&self.partition).await {
                 self.progress.end.store(extent.end, Ordering::Relaxed);
                 if let Some(lag) = self.progress.lag() {
-                    tell_lag(self.partition.number, lag);
+                    set_lag(self.partition.number, lag);
                 }
             }
         }
@@ -175,7 +175,7 @@ impl Lane {
             return Ok(());
         };
         let mut intake = intake?;
-        self.tell_removed(intake.removed());
+        self.report_removed(intake.removed());
         self.progress
             .position
             .store(intake.position(), Ordering::Relaxed);
@@ -188,7 +188,7 @@ impl Lane {
     }
 
     /// Reports that records were removed before they were taken.
-    fn tell_removed(&self, removed: i64) {
+    fn report_removed(&self, removed: i64) {
         let Some(count) = u64::try_from(removed).ok().filter(|count| *count > 0) else {
             return;
         };
@@ -235,8 +235,8 @@ impl Lane {
             tokio::select! {
                 message = queue.recv() => {
                     last_record = Instant::now();
-                    let part = self.gather(intake.position(), message, queue)?;
-                    self.take(intake, part).await?;
+                    let batch = self.gather(intake.position(), message, queue)?;
+                    self.take(intake, batch).await?;
                 }
                 _ = passing.tick() => self.pass(intake).await?,
             }
@@ -254,35 +254,35 @@ impl Lane {
         position: i64,
         first: Result<BorrowedMessage<'_>, KafkaError>,
         queue: &Queue,
-    ) -> Result<Part, Error> {
+    ) -> Result<RecordBatch, Error> {
         let keeps_messages = self.kafka.settings.dead_letter_topic.is_some();
-        let mut part = Part::at(position);
-        part.add(&first?, keeps_messages);
-        while part.count < RECORDS_MAX
+        let mut batch = RecordBatch::at(position);
+        batch.add(&first?, keeps_messages);
+        while batch.count < RECORDS_MAX
             && let Some(message) = queue.recv().now_or_never()
         {
             match message {
-                Ok(message) => part.add(&message, keeps_messages),
+                Ok(message) => batch.add(&message, keeps_messages),
                 // Records that were read before the error are taken first; the client reports lasting errors again.
                 Err(_) => break,
             }
         }
-        Ok(part)
+        Ok(batch)
     }
 
     /// Takes a batch, however long that takes.
-    async fn take(&self, intake: &mut Intake, mut part: Part) -> Result<(), Error> {
-        if part.upto <= intake.position() {
+    async fn take(&self, intake: &mut Intake, mut batch: RecordBatch) -> Result<(), Error> {
+        if batch.upto <= intake.position() {
             return Ok(());
         }
-        for (offset, illegible) in std::mem::take(&mut part.illegible) {
+        for (offset, illegible) in std::mem::take(&mut batch.illegible) {
             let Illegible { code, detail } = illegible;
-            self.bury(intake, &part, offset, (code, &detail)).await?;
+            self.bury(intake, &batch, offset, (code, &detail)).await?;
         }
         let (mut pause, mut dead_count) = (PAUSE_MIN, 0);
-        let events = std::mem::take(&mut part.events);
+        let events = std::mem::take(&mut batch.events);
         let count = events.len();
-        let mut taking = intake.take(events, part.upto).await;
+        let mut taking = intake.take(events, batch.upto).await;
         let mut waited = false;
         loop {
             taking = match taking {
@@ -296,7 +296,7 @@ impl Lane {
                             DeadCause::Unreadable(detail) => detail,
                             _ => name,
                         };
-                        self.bury(intake, &part, offset, (name, detail)).await?;
+                        self.bury(intake, &batch, offset, (name, detail)).await?;
                     }
                     intake.resume().await
                 }
@@ -323,13 +323,13 @@ impl Lane {
     async fn bury(
         &self,
         intake: &mut Intake,
-        part: &Part,
+        batch: &RecordBatch,
         offset: i64,
         why: (&'static str, &str),
     ) -> Result<(), Error> {
         let mut pause = PAUSE_MIN;
         loop {
-            let message = part.message(offset);
+            let message = batch.message(offset);
             let Err(error) = self.kafka.bury(&self.partition, offset, why, message).await else {
                 return Ok(());
             };
@@ -373,13 +373,13 @@ impl Lane {
         let from = vec![(self.partition.clone(), position, extent.end)];
         let found = self.kafka.read(from, |_| true).await?;
         if found.is_whole && found.count == 0 {
-            return self.take(intake, Part::at(extent.end)).await;
+            return self.take(intake, RecordBatch::at(extent.end)).await;
         }
         Ok(())
     }
 }
 
-pub(super) fn tell_lag(number: i32, lag: u64) {
+pub(super) fn set_lag(number: i32, lag: u64) {
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
     gauge!("standings_kafka_lag", "partition" => number.to_string()).set(lag as f64);
 }

@@ -31,7 +31,7 @@ pub(super) const READERS_MAX: usize = 2;
 
 /// The result of reading ranges.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct RangesRead {
     pub(super) events: Vec<LogEvent>,
     /// The number of records read.
     pub(super) count: usize,
@@ -45,12 +45,12 @@ impl Kafka {
         &self,
         mut parts: Vec<(Partition, i64, i64)>,
         keeps: impl Fn(&LogEvent) -> bool + Send + 'static,
-    ) -> Result<Found, Error> {
+    ) -> Result<RangesRead, Error> {
         parts.retain(|(_, from, end)| from < end);
         if parts.is_empty() {
-            return Ok(Found {
+            return Ok(RangesRead {
                 is_whole: true,
-                ..Found::default()
+                ..RangesRead::default()
             });
         }
         let time_max = self.settings.timeouts.times(TIME_MAX);
@@ -108,9 +108,9 @@ fn poll_up_to(
     mut ends: HashMap<i32, i64>,
     time_max: Duration,
     keeps: impl Fn(&LogEvent) -> bool,
-) -> KafkaResult<Found> {
+) -> KafkaResult<RangesRead> {
     let begun = Instant::now();
-    let mut found = Found::default();
+    let mut found = RangesRead::default();
     while !ends.is_empty() && found.count < RECORDS_MAX {
         let Some(left) = time_max.checked_sub(begun.elapsed()) else {
             break;

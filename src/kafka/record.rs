@@ -22,7 +22,7 @@ const QUEUED_AT: &str = "standings-queued-at";
 /// The player who sent the event.
 const PLAYER: &str = "standings-player";
 
-pub(super) struct Written {
+pub(super) struct WrittenRecord {
     pub(super) key: String,
     pub(super) value: Vec<u8>,
     pub(super) headers: OwnedHeaders,
@@ -34,7 +34,7 @@ pub(super) struct Written {
 /// # Errors
 ///
 /// Never, unless stored JSON is invalid.
-pub(super) fn write(board: &Board, event: &QueuedEvent) -> Result<Written, Error> {
+pub(super) fn write(board: &Board, event: &QueuedEvent) -> Result<WrittenRecord, Error> {
     // The fingerprint is computed again from the content, and without an `at` the event counts for `queued_at`.
     let QueuedEvent {
         id,
@@ -69,7 +69,7 @@ pub(super) fn write(board: &Board, event: &QueuedEvent) -> Result<Written, Error
     let (generation, us) = (board.generation.to_string(), queued_at.us().to_string());
     let headers = [(GENERATION, &*generation), (QUEUED_AT, &us)].into_iter();
     let player = id.player().map(|player| (PLAYER, player));
-    Ok(Written {
+    Ok(WrittenRecord {
         key: format!("{}/{member}", board.id),
         value: serde_json::to_vec(&value).map_err(|error| Error::Log(error.to_string()))?,
         headers: with(OwnedHeaders::new(), headers.chain(player)),

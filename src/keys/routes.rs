@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::work::{self, DeletedKey, FoundKey};
+use super::work::{self, FoundKey};
 use crate::access::keyring::store::ApiKey;
 use crate::domain::access::{Boards, Grant, KeyName, Rate, Scopes};
 use crate::domain::time::{Span, Timestamp};
@@ -247,10 +247,11 @@ pub async fn delete(
     audit: Audit,
 ) -> Result<Response, Problem> {
     let with_webhooks = matches!(with, Some(Belongings::Webhooks));
-    let DeletedKey { key, deleted, left } = work::delete(&app.engine, &name, with_webhooks).await?;
+    let (key, webhooks) = work::delete(&app.engine, &name, with_webhooks).await?;
+    let [webhooks_deleted, webhooks_left] = webhooks.map(names);
     let body = KeyDeletion {
-        webhooks_deleted: names(deleted),
-        webhooks_left: names(left),
+        webhooks_deleted,
+        webhooks_left,
     };
     audit.before(&key.as_ref().map(|key| AuditedKey {
         webhooks: body.webhooks_deleted.clone(),

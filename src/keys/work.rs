@@ -27,16 +27,6 @@ pub struct FoundKey {
     pub webhooks: Vec<WebhookName>,
 }
 
-/// An API key that was deleted.
-#[derive(Clone, Debug)]
-pub struct DeletedKey {
-    /// The key, if it could be read.
-    pub key: Option<ApiKey>,
-    pub deleted: Vec<WebhookName>,
-    /// Its remaining webhooks.
-    pub left: Vec<WebhookName>,
-}
-
 /// Creates an API key; returns its secret, which can't be read again.
 pub async fn create(
     engine: &Engine,
@@ -88,19 +78,19 @@ pub async fn rotate(
             ..before.clone()
         };
         if change(engine, name, Some(&stored), Some(&key)).await? {
-            let found = found(engine, vec![(name.clone(), key)]).await?.pop();
-            return Ok((before, found.ok_or_else(Error::busy)?, secret));
+            return Ok((before, found_one(engine, name, key).await?, secret));
         }
     }
     Err(Error::busy())
 }
 
-/// Deletes an API key, optionally with its webhooks. Within a second no instance accepts it any more.
+/// Deletes an API key, optionally with its webhooks. Within a second no instance accepts it any more. Returns the key, if it
+/// could be read, and the names of its webhooks: those that were deleted, and those that are left.
 pub async fn delete(
     engine: &Engine,
     name: &KeyName,
     with_webhooks: bool,
-) -> Result<DeletedKey, Error> {
+) -> Result<(Option<ApiKey>, [Vec<WebhookName>; 2]), Error> {
     let mut deleted = Vec::new();
     for _ in 0..ATTEMPTS_MAX {
         let stored = stored(engine, name).await?;
@@ -110,11 +100,7 @@ pub async fn delete(
         }
         let left = webhooks::work::of_keys(engine).await?.remove(name);
         if change(engine, name, Some(&stored), None).await? {
-            return Ok(DeletedKey {
-                key: stored.read().ok(),
-                deleted,
-                left: left.unwrap_or_default(),
-            });
+            return Ok((stored.read().ok(), [deleted, left.unwrap_or_default()]));
         }
     }
     Err(Error::busy())
@@ -122,8 +108,7 @@ pub async fn delete(
 
 pub async fn find(engine: &Engine, name: &KeyName) -> Result<FoundKey, Error> {
     let key = stored(engine, name).await?.read()?;
-    let found = found(engine, vec![(name.clone(), key)]).await?.pop();
-    found.ok_or_else(Error::busy)
+    found_one(engine, name, key).await
 }
 
 /// Up to `count` API keys after `after`, sorted by name. Those that can't be read are skipped and logged.
@@ -147,6 +132,11 @@ async fn stored(engine: &Engine, name: &KeyName) -> Result<Stored<ApiKey>, Error
     let (store, names) = (&engine.store, std::slice::from_ref(name));
     let stored = keyring::store::load(store, names).await?.pop().flatten();
     stored.ok_or_else(|| Problem::key_not_found(name).into())
+}
+
+async fn found_one(engine: &Engine, name: &KeyName, key: ApiKey) -> Result<FoundKey, Error> {
+    let found = found(engine, vec![(name.clone(), key)]).await?.pop();
+    found.ok_or_else(Error::busy)
 }
 
 /// Adds when keys were last used, and their webhooks.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::deliveries::store::DeliveryMark;
-use super::work::{self, NamedWebhook};
+use super::work;
 use crate::access::Caller;
 use crate::domain::access::Boards;
 use crate::domain::delivery::{DeliveryStatus, NamedDelivery};
@@ -127,8 +127,8 @@ part_params! {
     limit(default = 100, maximum = 1000)
 }
 
-impl From<NamedWebhook> for WebhookBody {
-    fn from(NamedWebhook { name, webhook }: NamedWebhook) -> Self {
+impl WebhookBody {
+    fn of(name: &WebhookName, webhook: Webhook) -> Self {
         let (disabled_at, disabled_because) = webhook
             .disabled
             .map(|disabled| (disabled.at, disabled.reason))
@@ -181,10 +181,11 @@ fn audited(webhook: &Webhook) -> Value {
     })
 }
 
-fn with_secret(webhook: NamedWebhook) -> JsonResponse<WebhookWithSecret> {
-    let secret = webhook.webhook.secret.reveal().to_owned();
-    let webhook = webhook.into();
-    JsonResponse(WebhookWithSecret { webhook, secret })
+fn with_secret(name: &WebhookName, webhook: Webhook) -> JsonResponse<WebhookWithSecret> {
+    JsonResponse(WebhookWithSecret {
+        secret: webhook.secret.reveal().to_owned(),
+        webhook: WebhookBody::of(name, webhook),
+    })
 }
 
 /// Create or change a webhook.
@@ -212,11 +213,11 @@ pub async fn put(
     let by = (caller.boards(), caller.key());
     let (before, after) = work::put(&app.engine, by, &name, wanted).await?;
     audit.before(&before.as_ref().map(audited));
-    audit.after(&audited(&after.webhook));
+    audit.after(&audited(&after));
     if before.is_some() {
-        return Ok(JsonResponse(WebhookBody::from(after)).into_response());
+        return Ok(JsonResponse(WebhookBody::of(&name, after)).into_response());
     }
-    Ok((StatusCode::CREATED, with_secret(after)).into_response())
+    Ok((StatusCode::CREATED, with_secret(&name, after)).into_response())
 }
 
 /// Rotate the secret of a webhook.
@@ -235,8 +236,8 @@ pub async fn rotate(
 ) -> JsonResult<WebhookWithSecret> {
     let (before, after) = work::rotate(&app.engine, caller.boards(), &name).await?;
     audit.before(&audited(&before));
-    audit.after(&audited(&after.webhook));
-    Ok(with_secret(after))
+    audit.after(&audited(&after));
+    Ok(with_secret(&name, after))
 }
 
 /// Test a webhook.
@@ -273,7 +274,7 @@ pub async fn list(
     let (after, limit) = params.part(WebhookName::parse)?;
     let (webhooks, next) = work::list(&app.engine, caller.boards(), after.as_ref(), limit)
         .await?
-        .shown(WebhookBody::from);
+        .shown(|(name, webhook)| WebhookBody::of(&name, webhook));
     Ok(JsonResponse(WebhookList { webhooks, next }))
 }
 
@@ -284,7 +285,7 @@ pub async fn list(
 )]
 pub async fn get(State(app): Shared, name: WebhookName, caller: Caller) -> JsonResult<WebhookBody> {
     let webhook = work::find(&app.engine, caller.boards(), &name).await?;
-    Ok(JsonResponse(webhook.into()))
+    Ok(JsonResponse(WebhookBody::of(&name, webhook)))
 }
 
 /// List deliveries of a webhook.

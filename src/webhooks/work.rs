@@ -20,12 +20,6 @@ use crate::domain::webhook::{
 use crate::redis::stored::{Changed, Stored};
 use crate::redis::{StoreError, random};
 
-#[derive(Clone, Debug)]
-pub struct NamedWebhook {
-    pub name: WebhookName,
-    pub webhook: Webhook,
-}
-
 /// Creates a webhook, or changes the address, messages and boards of one. It keeps its secret, and is enabled again if it
 /// was disabled. From then on it belongs to this stored API key. Returns the former webhook, if any, and the new one.
 pub async fn put(
@@ -33,9 +27,10 @@ pub async fn put(
     (may, key): (&Boards, Option<&KeyName>),
     name: &WebhookName,
     wanted: Wanted,
-) -> Result<(Option<Webhook>, NamedWebhook), Error> {
-    let kinds = wanted.check(sender::of(engine).allows_private);
-    let events = kinds.map_err(Problem::invalid)?;
+) -> Result<(Option<Webhook>, Webhook), Error> {
+    let events = wanted
+        .check(sender::of(engine).allows_private)
+        .map_err(Problem::invalid)?;
     if !may.cover(&wanted.boards) {
         return Err(Problem::for_other_boards().into());
     }
@@ -60,18 +55,13 @@ pub async fn put(
             tests: kept.map_or(0, |kept| kept.tests),
         };
         change(engine, name, stored.as_ref(), Some(&webhook)).await?;
-        Ok((before, named(name, webhook)))
+        Ok((before, webhook))
     })
     .await
 }
 
-pub async fn find(
-    engine: &Engine,
-    may: &Boards,
-    name: &WebhookName,
-) -> Result<NamedWebhook, Error> {
-    let (_, webhook) = stored(engine, may, name).await?;
-    Ok(named(name, webhook))
+pub async fn find(engine: &Engine, may: &Boards, name: &WebhookName) -> Result<Webhook, Error> {
+    Ok(stored(engine, may, name).await?.1)
 }
 
 /// Up to `count` webhooks after `after`, sorted by name, that the caller may see. Skips those that can't be read.
@@ -80,18 +70,15 @@ pub async fn list(
     may: &Boards,
     after: Option<&WebhookName>,
     count: usize,
-) -> Result<Part<NamedWebhook, WebhookName>, Error> {
-    let stored = store::load_all(&engine.store).await?.all.into_iter();
+) -> Result<Part<(WebhookName, Webhook), WebhookName>, Error> {
+    let stored = store::load_all(&engine.store).await?.all;
     let webhooks = stored
+        .into_iter()
         .filter(|(name, _)| after.is_none_or(|after| name > after))
-        .filter_map(|(name, stored)| {
-            let webhook = reachable(&stored, may).ok()?;
-            Some(NamedWebhook { name, webhook })
-        })
+        .filter_map(|(name, stored)| Some((name, reachable(&stored, may).ok()?)))
         .take(count + 1)
         .collect();
-    let name = |last: &NamedWebhook| last.name.clone();
-    Ok(Part::split(webhooks, count, name))
+    Ok(Part::split(webhooks, count, |(name, _)| name.clone()))
 }
 
 /// Deletes a webhook with its deliveries, and returns it.
@@ -117,15 +104,12 @@ pub(crate) async fn of_keys(engine: &Engine) -> Result<BTreeMap<KeyName, Vec<Web
 
 /// Deletes the webhooks of a stored API key with their deliveries, and returns their names.
 pub(crate) async fn delete_of(engine: &Engine, key: &KeyName) -> Result<Vec<WebhookName>, Error> {
-    let names = of_keys(engine).await?.remove(key);
-    let mut deleted = names.unwrap_or_default();
-    let all = Boards::all();
+    let mut deleted = of_keys(engine).await?.remove(key).unwrap_or_default();
     for name in &deleted {
-        match delete(engine, &all, name).await {
+        match delete(engine, &Boards::all(), name).await {
             // Another request has deleted it.
-            Ok(_) => {}
             Err(error) if error.is(WEBHOOK_NOT_FOUND) => {}
-            Err(error) => return Err(error),
+            ended => drop(ended?),
         }
     }
     deleted.sort_unstable();
@@ -137,7 +121,7 @@ pub async fn rotate(
     engine: &Engine,
     may: &Boards,
     name: &WebhookName,
-) -> Result<(Webhook, NamedWebhook), Error> {
+) -> Result<(Webhook, Webhook), Error> {
     let secret = new_secret()?;
     revise(engine, may, name, |before, now| Webhook {
         previous: Some(PreviousSecret {
@@ -156,7 +140,7 @@ pub async fn queue_test(
     may: &Boards,
     name: &WebhookName,
 ) -> Result<NamedDelivery, Error> {
-    let (before, after) = revise(engine, may, name, |before, _| Webhook {
+    let (before, webhook) = revise(engine, may, name, |before, _| Webhook {
         tests: before.tests.saturating_add(1),
         ..before.clone()
     })
@@ -165,7 +149,6 @@ pub async fn queue_test(
         return Err(Problem::webhook_disabled(name).into());
     }
     let now = engine.clock.now();
-    let webhook = after.webhook;
     let message = Message::test(name.as_str(), webhook.created_at, webhook.tests, now);
     let queued = NamedDelivery {
         id: message.id,
@@ -225,12 +208,12 @@ async fn revise(
     may: &Boards,
     name: &WebhookName,
     revise: impl Fn(&Webhook, Timestamp) -> Webhook,
-) -> Result<(Webhook, NamedWebhook), Error> {
+) -> Result<(Webhook, Webhook), Error> {
     until_unchanged(async || {
         let (stored, before) = stored(engine, may, name).await?;
         let webhook = revise(&before, engine.clock.now());
         change(engine, name, Some(&stored), Some(&webhook)).await?;
-        Ok((before, named(name, webhook)))
+        Ok((before, webhook))
     })
     .await
 }
@@ -261,11 +244,6 @@ async fn change(
         Changed::Not => Err(Error::Again(Outdated::Read)),
         Changed::Full => Err(Problem::too_many_webhooks(WEBHOOKS_MAX).into()),
     }
-}
-
-fn named(name: &WebhookName, webhook: Webhook) -> NamedWebhook {
-    let name = name.clone();
-    NamedWebhook { name, webhook }
 }
 
 /// A webhook, if it is for boards that the caller has access to.

@@ -10,7 +10,7 @@ use standings::api::router::Options;
 use standings::api::table::routes;
 use standings::audit;
 use standings::audit::model::Intent;
-use standings::audit::work::Request;
+use standings::audit::work::AuditedRequest;
 use standings::core::jobs::JobKind;
 use standings::domain::ids::MemberId;
 use standings::domain::time::Span;
@@ -509,13 +509,13 @@ async fn an_erased_member_is_anonymous_in_the_log() {
 async fn players_are_logged_under_pseudonyms() {
     let world = World::start(NOW).await;
     let service = world.engine();
-    let request = Request {
+    let request = AuditedRequest {
         intent: Intent {
             by: MEMBER.to_owned(),
             ..Intent::default()
         },
         player: Some(member()),
-        ..Request::default()
+        ..AuditedRequest::default()
     };
     audit::work::begin_line(service, request).await.unwrap();
     let line = last(world.client()).await;

@@ -125,8 +125,8 @@ async fn elements(world: &World) -> BTreeSet<String> {
     all
 }
 
-async fn check(world: &World, mends: bool) -> Report {
-    let repair = if mends { Repair::Remove } else { Repair::None };
+async fn check(world: &World, repairs: bool) -> Report {
+    let repair = if repairs { Repair::Remove } else { Repair::None };
     checked(world, repair).await
 }
 
@@ -806,8 +806,8 @@ async fn damage_in_one_place_does_not_stop_the_check_of_others() {
     }
     let day = world.redis.keys("st:{sound:2:*}:*:day:2026-11-21").await;
     run(&world, &["ZADD", &day[0], "1", "somebody else"]).await;
-    for mends in [false, true] {
-        let report = check(&world, mends).await;
+    for repairs in [false, true] {
+        let report = check(&world, repairs).await;
         let told: Vec<(String, &str)> = report
             .findings
             .iter()
@@ -823,7 +823,7 @@ async fn damage_in_one_place_does_not_stop_the_check_of_others() {
         ]
         .map(|(board, kind)| (board.to_owned(), kind));
         assert_eq!(told, expected, "{report:?}");
-        assert_eq!(report.mended, u64::from(mends));
+        assert_eq!(report.mended, u64::from(repairs));
     }
     let id = BoardId::parse("nobody").unwrap();
     let error = check::run(world.engine(), Some(&id), Repair::None)

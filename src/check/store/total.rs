@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::redis::Value;
-
-use crate::domain::shard::Shard;
+use super::Comparer;
 use crate::moves;
 use crate::redis::connection::Connection;
 use crate::redis::dispatch::Store;
 use crate::redis::failure::Failure;
 use crate::redis::kinds::Kind;
-use crate::redis::{StoreError, keys};
+use crate::redis::{StoreError, Value, keys};
 
 /// How often this is tried before the total counts as changing.
 const TOTAL_ATTEMPTS: usize = 3;
@@ -26,38 +24,30 @@ pub enum Total {
         stored: i128,
         sum: i128,
         /// Whether the sum was stored.
-        is_mended: bool,
+        is_repaired: bool,
     },
     /// It changed during each attempt.
     Changing,
 }
 
-/// Compares the total of a large standing with the sum of its scores. Redis reports whether anything has changed meanwhile
-/// (WATCH); then it starts over, a few times.
-pub async fn check_total(
-    store: &Store,
-    shard: &Shard,
-    zset: &str,
-    mends: bool,
-) -> Result<Total, StoreError> {
-    let all: Vec<String> = keys::of_sorted_set(zset.to_owned(), shard.layout()).collect();
-    let watch = Watch::connect(store, all).await?;
-    for _ in 0..TOTAL_ATTEMPTS {
-        let total = add_up(store, shard, zset, mends, &watch).await?;
-        if total != Total::Changing {
-            return Ok(total);
+impl Comparer<'_> {
+    /// Compares the total of a large standing with the sum of its scores. Redis reports whether anything has changed meanwhile
+    /// (WATCH); then it starts over, a few times.
+    pub async fn total(self, zset: &str) -> Result<Total, StoreError> {
+        let all: Vec<String> = keys::of_sorted_set(zset.to_owned(), self.shard.layout()).collect();
+        let watch = Watch::connect(self.store, all).await?;
+        for _ in 0..TOTAL_ATTEMPTS {
+            let total = add_up(self, zset, &watch).await?;
+            if total != Total::Changing {
+                return Ok(total);
+            }
         }
+        Ok(Total::Changing)
     }
-    Ok(Total::Changing)
 }
 
-async fn add_up(
-    store: &Store,
-    shard: &Shard,
-    zset: &str,
-    mends: bool,
-    watch: &Watch,
-) -> Result<Total, StoreError> {
+async fn add_up(comparer: Comparer<'_>, zset: &str, watch: &Watch) -> Result<Total, StoreError> {
+    let Comparer { store, shard, .. } = comparer;
     let total = keys::part(zset, Kind::Total);
     let id = watch.begin().await?;
     let (mut sum, mut count, mut cursor) = (0_i128, 0_u64, "0".to_owned());
@@ -87,8 +77,8 @@ async fn add_up(
     let write = [vec![total], fields.to_vec()].concat();
     // A walk may see a member twice, but misses none.
     let is_exact = count == size;
-    let write = (mends && is_exact && stored != sum).then_some(("HSET", write));
-    let is_mended = write.is_some();
+    let write = (comparer.repair.writes() && is_exact && stored != sum).then_some(("HSET", write));
+    let is_repaired = write.is_some();
     if !watch.end(id, write).await? || !is_exact {
         return Ok(Total::Changing);
     }
@@ -98,7 +88,7 @@ async fn add_up(
         Total::Differs {
             stored,
             sum,
-            is_mended,
+            is_repaired,
         }
     })
 }

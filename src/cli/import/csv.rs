@@ -5,13 +5,11 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use ::csv::ByteRecord;
-use serde_json::value::RawValue;
 
 use super::input::BUFFER_BYTES;
-use super::rejects::Text;
+use super::rejects::RowText;
 use super::rows::{
-    Batcher, DATA, Ignored, MEMBER, ROW_BYTES_MAX, Row, SCORE, Stop, canonical_data, content,
-    is_number,
+    Batcher, DATA, Ignored, MEMBER, ROW_BYTES_MAX, Row, SCORE, Stop, content, json_field,
 };
 use crate::cli::text::shortened;
 use crate::events::body::COLUMNS;
@@ -50,7 +48,7 @@ pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Re
                 _ => return Err(content(name, line_before, error)),
             },
         };
-        let text = || Some(Text::Csv(record.clone()));
+        let text = || Some(RowText::Csv(record.clone()));
         batcher.push(line_of(&record, &reader), row, text)?;
     }
 }
@@ -89,8 +87,7 @@ impl Columns {
             // An empty field counts as absent.
             if !text.trim_ascii().is_empty() || (column != SCORE && !text.is_empty()) {
                 row[column] = match column {
-                    SCORE => Some(Cow::Borrowed(number(text)?)),
-                    DATA => canonical_data(text)?,
+                    SCORE | DATA => json_field(column, text)?,
                     _ => Some(Cow::Borrowed(text)),
                 };
             }
@@ -108,15 +105,6 @@ fn missing(column: &str, header: &ByteRecord) -> String {
         "; columns are separated by commas"
     };
     format!("the header has no column {column}: {found}{hint}")
-}
-
-/// The text of a JSON number, without the space around it.
-fn number(text: &str) -> Result<&str, String> {
-    let number = serde_json::from_str::<&RawValue>(text).map(RawValue::get);
-    number.ok().filter(|text| is_number(text)).ok_or_else(|| {
-        let text = shortened(text.trim_ascii());
-        format!("the score {text:?} is not a number")
-    })
 }
 
 /// The line on which the record just read begins. The reader itself counts from the line on which it began to look for the

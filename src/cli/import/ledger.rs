@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::input::Identity;
 use super::memory::{Memory, Unsure};
-use super::record::{Earlier, Job, Place, RECORD, Record};
+use super::record::{Earlier, ImportJob, ImportRecord, RECORD, RecordPlace};
 use super::rejects::{Rejection, Rejects};
 use super::rows::Batch;
 use super::sender::BoardFacts;
@@ -37,9 +37,9 @@ pub(super) struct Acknowledged {
 /// What is known of the rows.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    pub(super) record: Record,
+    pub(super) record: ImportRecord,
     /// The record on disk at the start.
-    found: Option<Record>,
+    found: Option<ImportRecord>,
     /// The path of the record; `None` for a stream, which can't be resumed.
     path: Option<PathBuf>,
     rejects: Option<Rejects>,
@@ -58,8 +58,8 @@ impl Ledger {
     /// record for those that follow; blocks. `found`: the existing record; `beginning`: of the file, as long as that
     /// record's file.
     pub(super) fn begin(
-        (place, found): (&Place, Option<Record>),
-        (job, beginning): (Job, Option<&Identity>),
+        (place, found): (&RecordPlace, Option<ImportRecord>),
+        (job, beginning): (ImportJob, Option<&Identity>),
         args: &ImportArgs,
         board: &BoardFacts,
         now: Timestamp,
@@ -78,11 +78,11 @@ impl Ledger {
             .as_ref()
             .and_then(|found| found.as_earlier(&job, beginning, version));
         let kept = resumed.map(|resumed| resumed.rejects_bytes);
-        let mut record = resumed.cloned().unwrap_or_else(|| Record::new(job));
+        let mut record = resumed.cloned().unwrap_or_else(|| ImportRecord::new(job));
         if let Some(earlier) = &earlier {
             check_repeat(earlier, args, board, now)?;
             // Its rows count as rows that may have been sent.
-            let Record { rows, begun, .. } = earlier.record;
+            let ImportRecord { rows, begun, .. } = earlier.record;
             (record.sent_rows, record.sent_since, record.begun) = (rows, begun, begun);
         }
         let unsure = check_unsure(&mut record, args, board, now)?;
@@ -110,7 +110,7 @@ impl Ledger {
     }
 
     /// The record of an earlier run that this one resumes.
-    pub(super) fn resumed(&self) -> Option<&Record> {
+    pub(super) fn resumed(&self) -> Option<&ImportRecord> {
         self.found.as_ref().filter(|found| !found.is_finished)
     }
 
@@ -245,7 +245,7 @@ fn check_repeat(
 /// Checks that rows that may have been taken, but are not acknowledged, can be sent again, and notes in the record since
 /// when rows may have been sent. Returns those rows.
 fn check_unsure(
-    record: &mut Record,
+    record: &mut ImportRecord,
     args: &ImportArgs,
     board: &BoardFacts,
     now: Timestamp,

@@ -7,6 +7,8 @@
 //!                                       record.rs ◀─ ledger.rs ◀┘ acknowledged, in the order of the file
 //! ```
 //!
+//! `error.rs` has the words in which an import fails.
+//!
 //! - Every event has an id. A row without one gets an id that follows from the file's content and the row's number, so that
 //!   the service recognises it in another request and in another run.
 //! - If the response to a request is lost, the import sends the same request again. The service returns `duplicate` for
@@ -23,6 +25,7 @@
 //! - The memory is bounded by the batches in flight and in the queue, and does not grow with the file.
 
 mod csv;
+mod error;
 mod input;
 mod ledger;
 mod memory;
@@ -48,24 +51,24 @@ use std::time::{Duration, Instant};
 
 use clap::value_parser;
 use futures::stream::{self, StreamExt};
-use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use self::error::ImportError;
 use self::input::{Input, STDIN_NAME};
 use self::ledger::{Acknowledged, Ledger};
 use self::memory::Memory;
-use self::progress::Progress;
-use self::record::{Earlier, Job, Place, Record};
+use self::progress::ImportProgress;
+use self::record::{Earlier, ImportJob, ImportRecord, RecordPlace};
 use self::rejects::REJECTS;
 use self::rows::Batch;
-use self::sender::{BoardFacts, Sender};
+use self::sender::{BatchSender, BoardFacts};
 use self::summary::Summary;
-use super::client::{Client, ClientError, Purpose, RetryLimits};
-use super::{ServiceArgs, tell};
+use super::client::{Client, Purpose, RetryLimits};
+use super::{ServiceArgs, print_error};
 use crate::domain::clock::Clock;
 use crate::domain::ids::BoardId;
-use crate::domain::time::{Span, Timestamp};
+use crate::domain::time::Timestamp;
 use crate::events::body::COLUMNS;
 
 /// The maximum number of rows of a request, set by the service.
@@ -140,126 +143,6 @@ pub struct ImportArgs {
     pub rejects: Option<PathBuf>,
 }
 
-/// Why an import failed.
-#[derive(Debug, Error)]
-enum ImportError {
-    /// The file can't be opened or read.
-    #[error("can't read {path}: {cause}")]
-    Read { path: String, cause: io::Error },
-    /// Its content is not CSV or NDJSON of events, from this line on, counted from 1.
-    #[error("{path}, line {line}: {detail}")]
-    Content {
-        path: String,
-        line: u64,
-        detail: String,
-    },
-    /// The thread that reads it has ended without an error.
-    #[error("reading {0} ended unexpectedly")]
-    Lost(String),
-    /// The rejected rows can't be written, or the record, without which an interrupted import could not go on.
-    #[error("can't write {what} {path}: {cause}")]
-    Write {
-        what: &'static str,
-        path: String,
-        cause: io::Error,
-    },
-    /// The record exists, but can't be parsed.
-    #[error("can't read the record {0}: {1}; --restart starts over without it")]
-    Record(String, io::Error),
-    /// Another import of the file into the board has locked this file.
-    #[error(
-        "another import of this file into this board is running ({0} is locked): wait until it ends"
-    )]
-    Running(String),
-    /// The record is of another import, which differs in this.
-    #[error(
-        "the record {0} is of another import ({1}): finish that one first, or start over with --restart"
-    )]
-    OtherRecord(String, String),
-    /// An existing file would be lost.
-    #[error("{0} exists already: give --rejects a new file")]
-    RejectsExist(String),
-    /// The file lacks rows that an interrupted import has written.
-    #[error(
-        "{0} was changed since the import was interrupted, and rejected rows are missing: start over with --restart"
-    )]
-    RejectsChanged(String),
-    /// The service did not accept what was sent.
-    #[error(transparent)]
-    Service(#[from] ClientError),
-    /// Rows that were imported before would count again.
-    #[error(
-        "{what} was imported into board {board} at {begun}, and {why}: its {rows} rows would count again. Import only the new rows; or use --restart to count them again"
-    )]
-    Repeated {
-        what: &'static str,
-        board: String,
-        begun: Timestamp,
-        why: String,
-        rows: u64,
-    },
-    /// The user interrupted it. All requests were answered.
-    #[error("interrupted")]
-    Interrupted,
-    /// The user interrupted it, and requests were not answered in time.
-    #[error("interrupted")]
-    Unanswered,
-    /// A request whose outcome is unknown can't be sent again, since it could count twice by now.
-    #[error(
-        "{what} may have been accepted, and the board may have forgotten their ids, which it remembers for {idempotency}: {last}"
-    )]
-    Forgotten {
-        what: String,
-        idempotency: Span,
-        last: String,
-    },
-    /// An earlier run has sent such rows, the first of them at this time.
-    #[error(
-        "rows {first_row} to {last_row} may have been accepted since {since}, when the import was interrupted, but board {board} remembers ids for only {idempotency}: sending the rows again may count them twice. Check whether they were accepted. If not, continue with --resume-anyway; otherwise delete the board, create it again and start over with --restart"
-    )]
-    TooOld {
-        board: String,
-        since: Timestamp,
-        idempotency: Span,
-        first_row: u64,
-        last_row: u64,
-    },
-    /// The board may be another one.
-    #[error(
-        "board {board} has been redefined or created again since the import was interrupted: if it still has the imported events, continue with --resume-anyway; otherwise start over with --restart"
-    )]
-    BoardChanged { board: String },
-    /// The import ended before the file did; this many rows were acknowledged, including those of earlier runs.
-    #[error("{cause}; {rows} rows are done. {advice}")]
-    Stopped {
-        cause: Box<ImportError>,
-        rows: u64,
-        advice: String,
-    },
-}
-
-impl ImportError {
-    /// The exit status of the process.
-    #[expect(clippy::unused_self, reason = "as of a summary, which has its own")]
-    fn exit_status(&self) -> u8 {
-        STATUS_FAILED
-    }
-
-    fn write(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |cause| Self::Write {
-            what,
-            path: path.display().to_string(),
-            cause,
-        }
-    }
-
-    /// Whether every request that was begun has been answered: an error in the file is reported after all rows before it.
-    fn is_settled(&self) -> bool {
-        use ImportError::{Content, Interrupted, Lost, Read};
-        matches!(self, Read { .. } | Content { .. } | Lost(_) | Interrupted)
-    }
-}
-
 /// Runs the command: the summary goes to standard output, and an error, on one line, to standard error.
 pub async fn command(args: ImportArgs) -> ExitCode {
     // If the output is closed, the exit status still reports the outcome.
@@ -269,13 +152,13 @@ pub async fn command(args: ImportArgs) -> ExitCode {
             summary.exit_status().into()
         }
         Err(error) => {
-            tell(&error);
-            error.exit_status().into()
+            print_error(&error);
+            STATUS_FAILED.into()
         }
     }
 }
 
-/// Sends a file of events to a service. Progress is shown on standard error. It can be resumed after Ctrl-C.
+/// Sends a file of events to a service. ImportProgress is shown on standard error. It can be resumed after Ctrl-C.
 ///
 /// # Errors
 /// Fails if the file can't be read, or if the service can't be reached or refuses a whole request; the message says whether
@@ -291,7 +174,7 @@ async fn run(args: ImportArgs) -> Result<Summary, ImportError> {
         limits: RetryLimits::default(),
         drain_time_max: DRAIN_TIME_MAX,
         fallback: PathBuf::from("."),
-        progress: Progress::on_stderr,
+        progress: ImportProgress::on_stderr,
     };
     run_in(args, surroundings, interrupt).await
 }
@@ -306,13 +189,13 @@ struct Surroundings<P> {
     progress: P,
 }
 
-async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
+async fn run_in<P: FnOnce(Option<u64>) -> ImportProgress>(
     args: ImportArgs,
     surroundings: Surroundings<P>,
     interrupt: impl Future<Output = ()>,
 ) -> Result<Summary, ImportError> {
     let begun = Instant::now();
-    let place = Place::new(&args.file, &args.board, &surroundings.fallback);
+    let place = RecordPlace::new(&args.file, &args.board, &surroundings.fallback);
     let has_name = args.file != Path::new(STDIN_NAME);
     let _lock = has_name.then(|| place.lock()).transpose()?;
     let found = if args.restart { None } else { place.find()? };
@@ -332,13 +215,13 @@ async fn run_in<P: FnOnce(Option<u64>) -> Progress>(
     )?;
     // The next run may start in another directory.
     let absolute = |path| path::absolute(path).map_err(ImportError::write(REJECTS, path));
-    let job = Job {
+    let job = ImportJob {
         file: input.identity.clone(),
         board: args.board.to_string(),
         url: client.url().to_owned(),
         rejects: args.rejects.as_deref().map(absolute).transpose()?,
     };
-    let sender = Sender::new(client);
+    let sender = BatchSender::new(client);
     let board = sender.board().await?;
     let known = (&place, found);
     let mut ledger = Ledger::begin(known, (job, input.beginning.as_ref()), &args, &board, now())?;
@@ -370,7 +253,7 @@ fn summary(
     rows_before: u64,
     elapsed: Duration,
 ) -> Summary {
-    let Record { rows, tally, .. } = &ledger.record;
+    let ImportRecord { rows, tally, .. } = &ledger.record;
     let remembered_until = Memory::end(board.idempotency, ledger.record.begun());
     Summary {
         rows: *rows,
@@ -395,7 +278,7 @@ fn now() -> Timestamp {
     Timestamp::from_us_clamped(Clock::local_us())
 }
 
-fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
+fn announce(ledger: &Ledger, input: &Input, progress: &ImportProgress) {
     if let Some(Earlier { record, .. }) = &ledger.earlier {
         progress.notice(&format!(
             "{} rows were already imported, at {}: rows that were accepted then are reported as duplicate",
@@ -420,7 +303,7 @@ fn announce(ledger: &Ledger, input: &Input, progress: &Progress) {
 /// Leaves the right record behind, and says how to resume.
 fn suspend(
     ledger: &mut Ledger,
-    sender: &Sender,
+    sender: &BatchSender,
     board: &BoardFacts,
     cause: ImportError,
 ) -> ImportError {
@@ -445,10 +328,10 @@ fn suspend(
 
 struct Import<'a> {
     args: &'a ImportArgs,
-    sender: &'a Sender,
+    sender: &'a BatchSender,
     board: &'a BoardFacts,
     ledger: &'a mut Ledger,
-    progress: Arc<Progress>,
+    progress: Arc<ImportProgress>,
 }
 
 impl Import<'_> {
@@ -534,7 +417,7 @@ impl Import<'_> {
 
 /// Sends a batch until each of its events has a result.
 async fn acknowledge(
-    sender: &Sender,
+    sender: &BatchSender,
     batch: Result<Batch, ImportError>,
     memory: Memory,
     [turn, gate]: [&Semaphore; 2],

@@ -8,11 +8,9 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::rejects::Text;
-use super::rows::{
-    Batcher, DATA, Ignored, ROW_BYTES_MAX, Row, SCORE, Stop, canonical_data, content, is_number,
-};
-use crate::cli::text::shortened;
+use super::rejects::RowText;
+use super::rows::{Batcher, DATA, Ignored, ROW_BYTES_MAX, Row, SCORE, Stop, content, json_field};
+use crate::domain::document::{self, DocumentError};
 use crate::events::body::COLUMNS;
 
 pub(super) fn read(
@@ -32,11 +30,11 @@ pub(super) fn read(
             continue;
         }
         let row = if is_whole {
-            parse_ndjson(&buffer, &mut batcher.ignored)
+            parse(&buffer, &mut batcher.ignored)
         } else {
             Err("the line has more than 1 MiB".to_owned())
         };
-        let text = || is_whole.then(|| Text::Ndjson(buffer.clone()));
+        let text = || is_whole.then(|| RowText::Ndjson(buffer.clone()));
         batcher.push(line, row, text)?;
     }
     Ok(())
@@ -55,26 +53,26 @@ fn read_line(text: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<Option
     Ok(Some(false))
 }
 
-fn parse_ndjson<'a>(line: &'a [u8], ignored: &mut Ignored) -> Result<Row<'a>, String> {
-    let mut json = serde_json::Deserializer::from_slice(line);
-    let row = EventSeed(ignored).deserialize(&mut json);
-    row.and_then(|row| json.end().map(|()| row))
-        .map_err(|error| {
-            let text = error.to_string();
-            // The error counts lines from this one.
-            let message = text.rsplit_once(" at line ").map(|(message, _)| message);
-            message.unwrap_or(&text).to_owned()
+fn parse<'a>(line: &'a [u8], ignored: &mut Ignored) -> Result<Row<'a>, String> {
+    let text = str::from_utf8(line.trim_ascii_end()).map_err(|_| "the line is not UTF-8")?;
+    let mut json = serde_json::Deserializer::from_str(text);
+    EventFields(ignored)
+        .deserialize(&mut json)
+        .and_then(|row| json.end().map(|()| row))
+        .map_err(|error| match document::read::<IgnoredAny>(text) {
+            Err(DocumentError::Malformed(detail)) => {
+                // The error counts lines from this one.
+                let here = detail.strip_prefix("Line 1, ").map(ToOwned::to_owned);
+                here.unwrap_or(detail)
+            }
+            _ => document::in_json(&document::without_place(&error)),
         })
 }
 
-/// Reads an event and notes the names of other fields.
-struct EventSeed<'i>(&'i mut Ignored);
+/// Reads the fields of an event, and notes the names of others.
+struct EventFields<'i>(&'i mut Ignored);
 
-/// A string that is borrowed if it has no escapes; `null` counts as absent.
-#[derive(Deserialize)]
-struct JsonText<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'de> DeserializeSeed<'de> for EventSeed<'_> {
+impl<'de> DeserializeSeed<'de> for EventFields<'_> {
     type Value = Row<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Row<'de>, D::Error> {
@@ -82,7 +80,7 @@ impl<'de> DeserializeSeed<'de> for EventSeed<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for EventSeed<'_> {
+impl<'de> Visitor<'de> for EventFields<'_> {
     type Value = Row<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,32 +89,35 @@ impl<'de> Visitor<'de> for EventSeed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row<'de>, A::Error> {
         let mut row = Row::default();
-        while let Some(JsonText(name)) = map.next_key()? {
+        while let Some((JsonText(name), value)) = map.next_entry::<_, &RawValue>()? {
             let Some(column) = COLUMNS.iter().position(|column| *column == name) else {
                 self.0.add(&name);
-                map.next_value::<IgnoredAny>()?;
                 continue;
             };
-            let text = if column == SCORE {
-                let score = map.next_value::<&RawValue>()?.get();
-                if !is_number(score) {
-                    let score = shortened(score);
-                    let text = format_args!("the score {score} is not a number");
-                    return Err(A::Error::custom(text));
-                }
-                Some(Cow::Borrowed(score))
-            } else if column == DATA {
-                let data = map.next_value::<&RawValue>()?.get();
-                canonical_data(data).map_err(A::Error::custom)?
-            } else {
-                let text: Option<JsonText<'de>> = map.next_value()?;
-                text.map(|JsonText(text)| text)
+            let field = match column {
+                SCORE | DATA => json_field(column, value.get()),
+                _ => text_field(&name, value.get()),
             };
-            if std::mem::replace(&mut row[column], text).is_some() {
-                let text = format_args!("has the field {name} twice");
-                return Err(A::Error::custom(text));
+            let before = std::mem::replace(&mut row[column], field.map_err(A::Error::custom)?);
+            if before.is_some() {
+                return Err(A::Error::custom(format_args!("has the field {name} twice")));
             }
         }
         Ok(row)
+    }
+}
+
+/// A string that is borrowed if it has no escapes.
+#[derive(Deserialize)]
+struct JsonText<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The text of a field; `None` for `null`.
+fn text_field<'a>(name: &str, json: &'a str) -> Result<Option<Cow<'a, str>>, String> {
+    match serde_json::from_str::<Option<JsonText<'a>>>(json) {
+        Ok(text) => Ok(text.map(|JsonText(text)| text)),
+        Err(error) => {
+            let detail = document::in_json(&document::without_place(&error));
+            Err(format!("{name} {detail}"))
+        }
     }
 }

@@ -19,7 +19,7 @@ const BAR_TEMPLATE: &str = "{wide_bar} {percent}% of {total_bytes} · {msg} · {
 const SPINNER_TEMPLATE: &str = "{spinner} {bytes} · {msg}";
 
 /// Shows the progress of an import. May be used by several threads.
-pub(super) struct Progress {
+pub(super) struct ImportProgress {
     output: Output,
     bytes_total: Option<u64>,
     /// When this run began, and how many rows were done then, for its rate.
@@ -31,7 +31,7 @@ enum Output {
     Lines(Mutex<Box<dyn Write + Send>>),
 }
 
-impl Progress {
+impl ImportProgress {
     /// On standard error. `bytes_total`: the stored size of the file; `None` for a stream.
     pub(super) fn on_stderr(bytes_total: Option<u64>) -> Self {
         let stderr = io::stderr();
@@ -61,7 +61,7 @@ impl Progress {
         }
     }
 
-    /// When to call [`Progress::show`].
+    /// When to call [`ImportProgress::show`].
     pub(super) fn ticks(&self) -> Interval {
         let interval = match &self.output {
             Output::Bar(_) => BAR_INTERVAL,

@@ -34,7 +34,7 @@ pub(super) const RECORD: &str = "the record";
 /// What identifies an import, so that another one doesn't use its record.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
-pub(super) struct Job {
+pub(super) struct ImportJob {
     /// `None` for a stream, which has no record.
     pub(super) file: Option<Identity>,
     pub(super) board: String,
@@ -45,10 +45,10 @@ pub(super) struct Job {
 
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
-pub(super) struct Record {
+pub(super) struct ImportRecord {
     version: u32,
     #[serde(flatten)]
-    pub(super) job: Job,
+    pub(super) job: ImportJob,
     /// The version of the board's definition, which no earlier board of the same id had.
     pub(super) board_version: Option<String>,
     /// All rows up to this one have been acknowledged.
@@ -68,9 +68,9 @@ pub(super) struct Record {
     pub(super) is_finished: bool,
 }
 
-impl Record {
+impl ImportRecord {
     /// The record of an import that has sent nothing.
-    pub(super) fn new(job: Job) -> Self {
+    pub(super) fn new(job: ImportJob) -> Self {
         Self {
             version: VERSION,
             job,
@@ -120,7 +120,7 @@ impl Record {
     }
 
     /// In what an import that would resume this one differs.
-    pub(super) fn difference(&self, wanted: &Job) -> Option<String> {
+    pub(super) fn difference(&self, wanted: &ImportJob) -> Option<String> {
         let found = &self.job;
         Some(if found.board != wanted.board {
             format!("board {}", found.board)
@@ -141,7 +141,7 @@ impl Record {
     /// The finished import of the same content, or of its beginning, into the same board, if this is the record of one.
     pub(super) fn as_earlier(
         &self,
-        job: &Job,
+        job: &ImportJob,
         beginning: Option<&Identity>,
         board_version: Option<&str>,
     ) -> Option<Earlier> {
@@ -161,9 +161,9 @@ impl Record {
 
 /// Where the record of a file's import into a board is stored.
 #[derive(Clone, Debug)]
-pub(super) struct Place([PathBuf; 2]);
+pub(super) struct RecordPlace([PathBuf; 2]);
 
-impl Place {
+impl RecordPlace {
     /// Next to the file, or in `fallback`, a directory that is used if nothing can be written there.
     pub(super) fn new(file: &Path, board: &BoardId, fallback: &Path) -> Self {
         let name = fallback.join(Path::new(file.file_name().unwrap_or_default()));
@@ -205,10 +205,10 @@ impl Place {
     }
 
     /// The existing record; blocks.
-    pub(super) fn find(&self) -> Result<Option<Record>, ImportError> {
+    pub(super) fn find(&self) -> Result<Option<ImportRecord>, ImportError> {
         self.0
             .iter()
-            .find_map(|path| Record::read(path).transpose())
+            .find_map(|path| ImportRecord::read(path).transpose())
             .transpose()
     }
 
@@ -243,7 +243,7 @@ impl Drop for Lock {
 /// A finished import that included rows of this one.
 #[derive(Clone, Debug)]
 pub(super) struct Earlier {
-    pub(super) record: Record,
+    pub(super) record: ImportRecord,
     /// Whether it had all of them, not only the first ones.
     pub(super) is_whole: bool,
 }
@@ -271,8 +271,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn job(bytes: u64, url: &str) -> Job {
-        Job {
+    fn job(bytes: u64, url: &str) -> ImportJob {
+        ImportJob {
             file: Some(Identity {
                 bytes,
                 xxh3: format!("{bytes:016x}"),
@@ -283,15 +283,15 @@ mod tests {
         }
     }
 
-    fn finished(job: Job, version: Option<&str>) -> Record {
-        let mut record = Record::new(job);
+    fn finished(job: ImportJob, version: Option<&str>) -> ImportRecord {
+        let mut record = ImportRecord::new(job);
         record.board_version = version.map(Into::into);
         (record.rows, record.tally.generated, record.is_finished) = (3, 3, true);
         record
     }
 
-    fn place(file: &Path, fallback: &Path) -> Place {
-        Place::new(file, &BoardId::parse("b").unwrap(), fallback)
+    fn place(file: &Path, fallback: &Path) -> RecordPlace {
+        RecordPlace::new(file, &BoardId::parse("b").unwrap(), fallback)
     }
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
         assert!(place.find().unwrap().is_none());
 
         let wanted = job(7, "http://h");
-        let mut record = Record::new(wanted.clone());
+        let mut record = ImportRecord::new(wanted.clone());
         (record.rows, record.sent_rows) = (12, 20);
         record.sent_since = Some(Timestamp::parse("2026-11-21T00:30:00Z").unwrap());
         record.tally.applied = 3;
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(other.unwrap(), "the file had different content");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         let other = BoardId::parse("c").unwrap();
-        let other = Place::new(&file, &other, &elsewhere);
+        let other = RecordPlace::new(&file, &other, &elsewhere);
         assert!(other.find().unwrap().is_none());
     }
 
@@ -324,7 +324,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("missing/a.csv");
         let place = place(&file, folder.path());
-        Record::new(job(7, "http://h")).write(place.path()).unwrap();
+        ImportRecord::new(job(7, "http://h"))
+            .write(place.path())
+            .unwrap();
         assert!(folder.path().join("a.csv.b.standings-import.json").exists());
         assert!(place.find().unwrap().is_some());
         // It stays there, even if it could be written next to the file by now.
@@ -343,7 +345,7 @@ mod tests {
         let lock = place.lock().unwrap().unwrap();
         let refused = place.lock().unwrap_err().to_string();
         assert!(refused.contains("another import"), "{refused}");
-        let elsewhere = Place::new(&file, &other, folder.path()).lock();
+        let elsewhere = RecordPlace::new(&file, &other, folder.path()).lock();
         assert!(elsewhere.unwrap().is_some(), "another board");
         drop(lock);
         // The leftovers of a killed import hold up nobody.
@@ -356,9 +358,9 @@ mod tests {
     fn a_damaged_record_is_not_treated_as_missing() {
         let folder = tempfile::tempdir().unwrap();
         let place = place(&folder.path().join("a.csv"), folder.path());
-        let other_form = serde_json::to_string(&Record {
+        let other_form = serde_json::to_string(&ImportRecord {
             version: 9,
-            ..Record::new(job(7, ""))
+            ..ImportRecord::new(job(7, ""))
         });
         for content in [
             "",
@@ -376,7 +378,7 @@ mod tests {
     #[test]
     fn a_finished_import_belongs_to_a_content_and_a_generation_of_the_board() {
         let record = finished(job(7, "http://h"), Some("g-1"));
-        let is_earlier = |job: &Job, version| {
+        let is_earlier = |job: &ImportJob, version| {
             let earlier = record.as_earlier(job, None, version);
             earlier.map(|earlier| earlier.is_whole)
         };
@@ -396,7 +398,7 @@ mod tests {
         assert!(!grown.is_whole && !grown.has_same_ids());
         grown.record.tally.generated = 0;
         assert!(grown.has_same_ids());
-        let unfinished = Record {
+        let unfinished = ImportRecord {
             is_finished: false,
             ..record.clone()
         };

@@ -27,12 +27,12 @@ pub(super) struct Source {
     /// The line on which it begins, from 1.
     pub(super) line: u64,
     /// The unchanged row, if it is kept.
-    pub(super) text: Option<Text>,
+    pub(super) text: Option<RowText>,
 }
 
 /// An unchanged row.
 #[derive(Clone, Debug)]
-pub(super) enum Text {
+pub(super) enum RowText {
     Csv(ByteRecord),
     Ndjson(Vec<u8>),
 }
@@ -168,8 +168,8 @@ fn written(
         let Source { line, text } = &rejection.source;
         let reason = format!("line {line}: {}: {}", rejection.kind, rejection.detail);
         match text {
-            Some(Text::Csv(record)) => csv.write_byte_record(&fields(&reason, record))?,
-            Some(Text::Ndjson(text)) => write_ndjson(&mut lines, &reason, text)?,
+            Some(RowText::Csv(record)) => csv.write_byte_record(&fields(&reason, record))?,
+            Some(RowText::Ndjson(text)) => write_ndjson(&mut lines, &reason, text)?,
             // Too long to be kept or sent.
             None => write_ndjson(&mut lines, &reason, b"{}")?,
         }
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    fn rejection(line: u64, text: Option<Text>) -> Rejection {
+    fn rejection(line: u64, text: Option<RowText>) -> Rejection {
         let source = Source { line, text };
         Rejection::new(
             source,
@@ -245,7 +245,7 @@ mod tests {
         ];
         let rejections: Vec<_> = (2..)
             .zip(rows)
-            .map(|(line, row)| rejection(line, Some(Text::Csv(ByteRecord::from(row)))))
+            .map(|(line, row)| rejection(line, Some(RowText::Csv(ByteRecord::from(row)))))
             .collect();
         assert_eq!(
             text_of(Some(&header), &rejections),
@@ -271,7 +271,7 @@ mod tests {
             (b"{\"a\":1} {}", ",\"text\":\"{\\\"a\\\":1} {}\"}"),
         ];
         for (line, expected) in cases {
-            let line = rejection(7, Some(Text::Ndjson(line.to_vec())));
+            let line = rejection(7, Some(RowText::Ndjson(line.to_vec())));
             let expected =
                 format!("{{\"rejection\":\"line 7: event-too-late: long [2J ago\"{expected}\n");
             let text = text_of(None, &[line]);
@@ -284,7 +284,7 @@ mod tests {
     fn the_file_is_new_or_continued() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rejects.ndjson");
-        let row = || rejection(1, Some(Text::Ndjson(b"{}".to_vec())));
+        let row = || rejection(1, Some(RowText::Ndjson(b"{}".to_vec())));
         let mut rejects = Rejects::open(&path, None).unwrap();
         rejects.append(None, &[row()]).unwrap();
         let kept = rejects.sync().unwrap();

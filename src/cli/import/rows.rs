@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::csv::ByteRecord;
 use bytes::Bytes;
+use serde::de::IgnoredAny;
 use tokio::sync::mpsc;
 
 use super::input::{Format, Input};
-use super::progress::Progress;
-use super::rejects::{Rejection, Source, Text};
+use super::progress::ImportProgress;
+use super::rejects::{Rejection, RowText, Source};
 use super::{ImportArgs, ImportError, csv, ndjson};
 use crate::cli::text::shortened;
 use crate::domain::data::EntryData;
@@ -96,7 +97,7 @@ pub(super) fn read(
     args: &ImportArgs,
     skip: u64,
     batches: &Batches,
-    progress: &Progress,
+    progress: &ImportProgress,
 ) {
     let name = input.name();
     let mut rows = Batcher {
@@ -136,7 +137,7 @@ pub(super) struct Batcher<'a> {
     args: &'a ImportArgs,
     skip: u64,
     batches: &'a Batches,
-    progress: &'a Progress,
+    progress: &'a ImportProgress,
     bytes_read: Arc<AtomicU64>,
     /// The prefix of ids for rows without one. The row's number follows.
     id_prefix: String,
@@ -155,7 +156,7 @@ impl Batcher<'_> {
         &mut self,
         line: u64,
         row: Result<Row<'_>, String>,
-        text: impl FnOnce() -> Option<Text>,
+        text: impl FnOnce() -> Option<RowText>,
     ) -> Result<(), Stop> {
         self.rows += 1;
         if self.rows <= self.skip {
@@ -283,18 +284,21 @@ impl Ignored {
     }
 }
 
-/// The canonical form of a row's data; `None` for `null`.
-pub(super) fn canonical_data(text: &str) -> Result<Option<Cow<'static, str>>, String> {
-    if text.trim_ascii() == "null" {
+/// What is sent for a field that is JSON: the number of a score, as written; data in its canonical form, or nothing for
+/// `null`.
+pub(super) fn json_field(column: usize, text: &str) -> Result<Option<Cow<'_, str>>, String> {
+    let text = text.trim_ascii();
+    if column == SCORE {
+        let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+            && serde_json::from_str::<IgnoredAny>(text).is_ok();
+        let shown = || format!("the score {} is not a number", shortened(text));
+        return is_number.then_some(Some(text.into())).ok_or_else(shown);
+    }
+    if text == "null" {
         return Ok(None);
     }
     let data = EntryData::parse(text).map_err(|error| format!("the data {error}"))?;
-    Ok(Some(Cow::Owned(data.as_str().to_owned())))
-}
-
-/// Whether a JSON value is a number.
-pub(super) fn is_number(value: &str) -> bool {
-    value.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+    Ok(Some(data.as_str().to_owned().into()))
 }
 
 /// Stops reading a file whose content is invalid from this line on.

@@ -13,7 +13,7 @@ use super::memory::Memory;
 use super::rejects::Rejection;
 use super::rows::Batch;
 use super::summary::Tally;
-use crate::cli::client::{Client, ClientError, Failure, Fault, Problem};
+use crate::cli::client::{Client, ClientError, Fault, PassingFailure, ShownProblem};
 use crate::domain::time::Span;
 
 /// The problems that say nothing about the event itself: it has to be sent again.
@@ -38,13 +38,13 @@ pub(super) struct BoardFacts {
 }
 
 /// Sends the batches of an import.
-pub(super) struct Sender {
+pub(super) struct BatchSender {
     client: Client,
     /// How many requests may have been taken: all that weren't certainly refused.
     perhaps_taken: AtomicU64,
 }
 
-impl Sender {
+impl BatchSender {
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
@@ -163,7 +163,7 @@ impl Sender {
                         return Err(fault);
                     }
                     if PASSING_PROBLEMS.contains(&name) {
-                        return Err(Fault::Passing(Failure {
+                        return Err(Fault::Passing(PassingFailure {
                             text: format!("{} returned {name}", self.client.url()),
                             pause: None,
                             is_certain: false,
@@ -188,7 +188,7 @@ struct BatchAnswer<'a> {
 struct EventAnswer<'a> {
     status: EventStatus,
     #[serde(borrow)]
-    problem: Option<Problem<'a>>,
+    problem: Option<ShownProblem<'a>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use tempfile::TempDir;
 use tokio::sync::Notify;
 
-use super::record::Record;
+use super::record::ImportRecord;
 use super::summary::Rejected;
 use super::*;
 use crate::cli::args::Secret;
@@ -208,7 +208,7 @@ impl Scene {
             limits: self.limits,
             drain_time_max: Duration::from_secs(30),
             fallback: self.folder.path().join("elsewhere"),
-            progress: move |bytes| Progress::lines(bytes, Box::new(shown)),
+            progress: move |bytes| ImportProgress::lines(bytes, Box::new(shown)),
         };
         run_in(args, surroundings, interrupt).await
     }
@@ -240,12 +240,12 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    fn record(&self, name: &str) -> Option<Record> {
+    fn record(&self, name: &str) -> Option<ImportRecord> {
         let bytes = std::fs::read(self.path_of_record(name)).ok();
         bytes.map(|bytes| serde_json::from_slice(&bytes).unwrap())
     }
 
-    fn change_record(&self, name: &str, change: impl Fn(&mut Record)) {
+    fn change_record(&self, name: &str, change: impl Fn(&mut ImportRecord)) {
         let mut record = self.record(name).unwrap();
         change(&mut record);
         record.write(&self.path_of_record(name)).unwrap();
@@ -502,7 +502,7 @@ not json
     assert_eq!(
         examples,
         [
-            (4, "invalid type: integer `7`, expected a string"),
+            (4, "member must be a string, not `7`"),
             (5, "the score \"1\" is not a number"),
             (6, "has no score"),
         ]
@@ -577,7 +577,7 @@ async fn bad_rows_are_named_by_line_and_stop_nothing() {
         assert_eq!(
             examples,
             [
-                (4, "the score \"x\" is not a number"),
+                (4, "the score x is not a number"),
                 (6, "has 1 fields, but the header has 2"),
                 (7, "has no member")
             ],
@@ -763,7 +763,6 @@ async fn rows_that_the_board_may_have_forgotten_are_not_resent() {
         message.contains("--resume-anyway") && message.contains("--restart"),
         "{message}"
     );
-    assert_eq!(error.exit_status(), 1);
     assert_eq!(scene.fake.requests.lock().len(), first_run);
     assert_eq!(scene.record("a.csv"), before);
 
@@ -1207,7 +1206,7 @@ async fn rejected_rows_can_be_fixed_and_imported_alone() {
             "a.jsonl",
             "{\"score\":1,\"member\":\"a\"}\n{ \"score\": -2, \"member\": \"b\", \"note\": [1]}\nc\n{\"score\":4,\"member\":\"d\"}",
             "{\"rejection\":\"line 2: score-out-of-range: of b\",\"score\": -2, \"member\": \"b\", \"note\": [1]}\n\
-             {\"rejection\":\"line 3: unreadable: expected value\",\"text\":\"c\"}\n",
+             {\"rejection\":\"line 3: unreadable: column 1: expected value\",\"text\":\"c\"}\n",
             "{\"rejection\":\"\",\"score\": 2, \"member\": \"b\"}\n{\"member\":\"c\",\"score\":3}\n",
         ),
     ] {

@@ -11,7 +11,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use metrics::{counter, gauge, histogram};
 use parking_lot::Mutex;
 
-use super::store::{self, Claimed};
+use super::store::{self, ClaimedDelivery};
 use crate::core::attempts::until_unchanged;
 use crate::core::{Engine, Error, Outdated};
 use crate::domain::delivery::DeliveryStatus;
@@ -64,8 +64,12 @@ pub async fn deliver(engine: &Engine) -> Result<(), Error> {
     // Awaits nothing else: a write queues after earlier ones, and only this loop polls these.
     while let Some(ended) = running.next().await {
         match ended {
-            Ended::Looked(Ok(due)) => {
+            Ended::Looked(due) => {
                 failed = None;
+                let due = due.unwrap_or_else(|error| {
+                    failed = Some(error);
+                    Vec::new()
+                });
                 for name in due.into_iter().filter(|name| !faulty.contains(name)) {
                     let count = under_way.entry(name.clone()).or_insert(0);
                     let new = AT_ONCE - *count;
@@ -73,13 +77,7 @@ pub async fn deliver(engine: &Engine) -> Result<(), Error> {
                     let serve = || Either::Right(serve(engine, name.clone()));
                     running.extend(std::iter::repeat_with(serve).take(new));
                 }
-                if !running.is_empty() {
-                    running.push(Either::Left(look(engine, LOOK_INTERVAL)));
-                }
-            }
-            // A webhook may be busy for hours. Meanwhile the others are looked at again.
-            Ended::Looked(Err(error)) => {
-                failed = Some(error);
+                // A webhook may be busy for hours. Meanwhile the others are looked at again.
                 if !running.is_empty() {
                     running.push(Either::Left(look(engine, LOOK_INTERVAL)));
                 }
@@ -133,7 +131,11 @@ async fn serve(engine: &Engine, name: WebhookName) -> Ended {
 }
 
 /// Sends a message once, and stores the outcome.
-async fn try_delivery(engine: &Engine, name: &WebhookName, claimed: Claimed) -> Result<(), Error> {
+async fn try_delivery(
+    engine: &Engine,
+    name: &WebhookName,
+    claimed: ClaimedDelivery,
+) -> Result<(), Error> {
     let (webhook, stored) = (claimed.webhook.read()?, claimed.delivery);
     let delivery = stored.read()?;
     let begun = Instant::now();

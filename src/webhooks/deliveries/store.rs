@@ -33,7 +33,7 @@ impl StoredDelivery {
 
 /// A delivery for an instance to send.
 #[derive(Debug)]
-pub struct Claimed {
+pub struct ClaimedDelivery {
     pub webhook: Stored<Webhook>,
     /// The delivery, claimed for a while.
     pub delivery: StoredDelivery,
@@ -58,15 +58,14 @@ impl FromStr for DeliveryMark {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut parts = text.splitn(3, '.');
-        let mut part = || parts.next().ok_or("is not a `next` of this list");
-        let status = DeliveryStatus::named(part()?);
-        Ok(Self {
-            status: status.ok_or("is not a `next` of this list")?,
-            at_ms: part()?
-                .parse()
-                .map_err(|_| "is not a `next` of this list")?,
-            id: MessageId::named(part()?),
-        })
+        let mut parse = || {
+            Some(Self {
+                status: DeliveryStatus::named(parts.next()?)?,
+                at_ms: parts.next()?.parse().ok()?,
+                id: MessageId::named(parts.next()?),
+            })
+        };
+        parse().ok_or("is not a `next` of this list")
     }
 }
 
@@ -137,7 +136,7 @@ pub async fn claim(
     store: &Store,
     name: &WebhookName,
     now: Timestamp,
-) -> Result<Option<Claimed>, StoreError> {
+) -> Result<Option<ClaimedDelivery>, StoreError> {
     let claimed = store
         .call(&script::CLAIM_DELIVERY, keys::WEBHOOKS)
         .keys(keys::webhook_keys(name))
@@ -147,7 +146,7 @@ pub async fn claim(
         .write::<Coded<(String, String, String)>>()
         .await?
         .after("OK", "NONE")?;
-    Ok(claimed.map(|(webhook, id, json)| Claimed {
+    Ok(claimed.map(|(webhook, id, json)| ClaimedDelivery {
         webhook: Stored::new(webhook),
         delivery: StoredDelivery {
             id: MessageId::named(id),

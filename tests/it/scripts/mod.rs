@@ -166,7 +166,7 @@ async fn every_script_refuses_a_wrong_number_of_keys_or_arguments() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_script_has_a_shebang_and_reading_scripts_can_not_write() {
     for script in script::ALL {
-        // What checks also mends, in another form of the same script.
+        // What checks also repairs, in another form of the same script.
         let checks = [
             &script::CHECK,
             &script::CHECK_HIDES,
