@@ -20,7 +20,7 @@ use crate::domain::shard::Shard;
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::redis::args::{LayoutArgs, OrFalse, pack, pack_values, ranking_name, stored_score};
+use crate::redis::args::{LayoutArgs, pack, pack_values, stored_score};
 use crate::redis::connection::Call;
 use crate::redis::kinds::Kind;
 use crate::redis::protocol::{flags, refusals};
