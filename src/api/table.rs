@@ -20,11 +20,11 @@ use crate::domain::access::Scope::{Admin, Configure, Moderate, Read, Write};
 use crate::events::{self, quotas};
 use crate::http::{App, caching};
 use crate::keys;
-use crate::leagues::{self, tiers};
+use crate::leagues::{self, routes::tiers};
 use crate::live::{self, Streams};
-use crate::moderation::{self, erasures, tasks};
+use crate::moderation::{self, tasks};
 use crate::operations::{health, upkeep};
-use crate::periods::{closings, export, results, revisions, rewards, summary};
+use crate::periods::{results, revisions, rewards};
 use crate::profiles;
 use crate::queue::{dead_letters, event_status};
 use crate::standings;
@@ -118,7 +118,7 @@ fn boards_rows() -> Vec<Row> {
             routes!(boards::routes::delete),
         ),
         (A::all(Configure), routes!(boards::routes::list)),
-        (A::public(), routes!(summary::routes::get)),
+        (A::public(), routes!(standings::routes::summary::get)),
         (
             A::board(Configure).audited(),
             routes!(initial::routes::patch),
@@ -174,10 +174,13 @@ fn members_rows() -> Vec<Row> {
             routes!(profiles::routes::put_review),
         ),
         (A::all(Moderate), routes!(profiles::routes::list_reviews)),
-        (A::board(Admin).audited(), routes!(erasures::delete)),
+        (
+            A::board(Admin).audited(),
+            routes!(moderation::routes::erase),
+        ),
         (
             A::all(Admin).audited(),
-            routes!(erasures::delete_everywhere),
+            routes!(moderation::routes::erase_everywhere),
         ),
     ]
 }
@@ -208,11 +211,11 @@ fn results_rows() -> Vec<Row> {
     vec![
         (
             A::board(Configure).audited(),
-            routes!(closings::routes::post),
+            routes!(results::routes::close),
         ),
         (A::public(), routes!(results::routes::list)),
         (A::public(), routes!(results::routes::get)),
-        (A::board(Read), routes!(export::routes::get)),
+        (A::board(Read), routes!(results::routes::export::get)),
         (A::board(Read), routes!(rewards::routes::list)),
         (A::board(Write), routes!(rewards::routes::claim)),
         (A::board(Read), routes!(revisions::routes::list)),
@@ -227,9 +230,9 @@ fn leagues_rows() -> Vec<Row> {
         ),
         (A::board(Moderate).audited(), routes!(leagues::routes::put)),
         (A::board(Moderate), routes!(leagues::routes::get)),
-        (A::public(), routes!(tiers::routes::list)),
-        (A::public(), routes!(tiers::routes::cohorts)),
-        (A::public(), routes!(tiers::routes::history)),
+        (A::public(), routes!(tiers::list)),
+        (A::public(), routes!(tiers::cohorts)),
+        (A::public(), routes!(tiers::history)),
         (
             A::board(Write).for_players(),
             routes!(leagues::routes::leave),

@@ -356,7 +356,7 @@ fn look<'a>(
         .call(scripts[usize::from(repair > Repair::None)], shard.tag())
         .key(keys::head(shard.tag()))
         .field("generation", shard.generation.to_string())
-        .field("revision", shard.revision)
+        .field("revision", shard.amendment)
         .field("repair", repair as u8)
 }
 

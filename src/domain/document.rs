@@ -35,17 +35,24 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
 
 /// What serde says of an error. Of an unknown field it says which is meant, and lists those that are known behind [`KNOWN`].
 pub fn reason(message: &str) -> String {
+    reason_and_meant(message).0
+}
+
+/// The same, and the field that an unknown one may mean.
+fn reason_and_meant(message: &str) -> (String, Option<&str>) {
     let unknown = message.strip_prefix("unknown field `");
     let Some((name, known)) = unknown.and_then(|rest| rest.split_once("`, expected ")) else {
-        return message.to_owned();
+        return (message.to_owned(), None);
     };
     let names = known.split('`').skip(1).step_by(2);
-    let hint = match nearest(name, names.clone()) {
+    let meant = nearest(name, names.clone());
+    let hint = match meant {
         Some(meant) => format!(": did you mean `{meant}`?"),
         None => ".".to_owned(),
     };
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
-    format!("unknown field `{name}`{hint}{KNOWN}{}", names.join(", "))
+    let names = names.join(", ");
+    (format!("unknown field `{name}`{hint}{KNOWN}{names}"), meant)
 }
 
 /// A message of serde in the words of JSON.
@@ -128,12 +135,15 @@ fn unexpected(pointer: String, message: &str) -> FieldError {
         return FieldError::new(pointer + &place, "is missing");
     }
     // The pointer has the place. Two messages mention syntax, which is valid here.
-    let detail = match message {
-        "expected value" => "must be a string".to_owned(),
-        "trailing characters" => "there are too many items".to_owned(),
-        message => reason(&in_json(message)),
-    };
-    FieldError::new(pointer, detail)
+    match message {
+        "expected value" => FieldError::new(pointer, "must be a string"),
+        "trailing characters" => FieldError::new(pointer, "there are too many items"),
+        message => {
+            let message = in_json(message);
+            let (detail, meant) = reason_and_meant(&message);
+            FieldError::new(pointer, detail).with(meant)
+        }
+    }
 }
 
 /// All errors for which `read` refuses a document, of which this is the first, and the document without what is at their
@@ -151,15 +161,18 @@ pub fn all_errors(
     let (mut pointer, mut removed) = (errors[0].pointer.clone(), Vec::new());
     while errors.len() < ERRORS_MAX && remove(&mut rest, &pointer, &mut removed) {
         let text = rest.to_string();
-        let Err(DocumentError::Unexpected(error)) = read(&text) else {
+        let Err(DocumentError::Unexpected(mut error)) = read(&text) else {
             return (errors, Some(text));
         };
         let place = in_whole(&error.pointer, &removed);
+        pointer = std::mem::replace(&mut error.pointer, place);
         // Without a wrong field, what contains it may be wrong too.
-        if !errors.iter().any(|known| is_in(&known.pointer, &place)) {
-            errors.push(FieldError::new(place, error.detail));
+        if !errors
+            .iter()
+            .any(|known| is_in(&known.pointer, &error.pointer))
+        {
+            errors.push(error);
         }
-        pointer = error.pointer;
     }
     (errors, None)
 }
@@ -245,7 +258,9 @@ mod tests {
     fn an_error_says_where_it_is_and_what_is_wrong() {
         let error = |text: &str| match read::<Document>(text).unwrap_err() {
             DocumentError::Malformed(detail) => detail,
-            DocumentError::Unexpected(FieldError { pointer, detail }) => {
+            DocumentError::Unexpected(FieldError {
+                pointer, detail, ..
+            }) => {
                 format!("{pointer}: {detail}")
             }
         };

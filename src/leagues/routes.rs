@@ -1,9 +1,7 @@
 //! Joining and leaving leagues, and assigning members to tiers.
 
-use std::sync::Arc;
+pub mod tiers;
 
-use axum::Json as JsonResponse;
-use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -13,14 +11,13 @@ use super::work::{self, Joined};
 use crate::access::Caller;
 use crate::core::write::seats::FoundPlayer;
 use crate::domain::board::Board;
-use crate::domain::ids::MemberId;
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::league::player::start_of;
 use crate::domain::period::Period;
 use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
-use crate::http::App;
 use crate::http::audited::Audit;
-use crate::http::extract::{Json, LeaguePath, MemberPath, Path, board_id, member_id};
+use crate::http::extract::{Answer, Json, JsonResponse, LeaguePath, MemberPath, Shared, State};
 use crate::http::problem::Problem;
 
 /// The member that joins or leaves.
@@ -108,9 +105,7 @@ fn key_from(board: &Board, running: &Period, start: Timestamp) -> String {
 impl LeagueSeat {
     fn new(member: &MemberId, Joined { taken, cohort }: &Joined, may_read: bool) -> Self {
         let board = &taken.live.board;
-        let league = board
-            .league_of(&taken.period)
-            .expect("invariant: a board with seats is a league");
+        let league = board.settings_in(&taken.period);
         let cohort = may_read.then_some(cohort);
         let (own, me) = (
             taken.seat.cohort,
@@ -132,9 +127,7 @@ impl LeagueSeat {
 impl LeagueMemberState {
     fn new(member: &MemberId, found: &FoundPlayer) -> Self {
         let (board, period, player) = (&found.live.board, &found.period, &found.player);
-        let league = board
-            .league_of(period)
-            .expect("invariant: a board with players is a league");
+        let league = board.settings_in(period);
         let seat = player.seat_in(period);
         let tier = seat
             .map(|seat| seat.cohort.tier)
@@ -174,12 +167,12 @@ impl LeagueMemberState {
     )
 )]
 pub async fn join(
-    State(app): State<Arc<App>>,
-    Path(LeaguePath { board }): Path<LeaguePath>,
+    State(app): Shared,
+    board: BoardId,
     caller: Caller,
     Json(LeagueMemberBody { member }, _): Json<LeagueMemberBody>,
 ) -> Result<(StatusCode, JsonResponse<LeagueSeat>), Problem> {
-    let (board, member) = (board_id(&board)?, caller.own_member(member)?);
+    let member = caller.own_member(member)?;
     let joined = work::join(&app.engine, &board, &member).await?;
     let status = if joined.taken.is_new {
         StatusCode::CREATED
@@ -205,12 +198,12 @@ pub async fn join(
     )
 )]
 pub async fn leave(
-    State(app): State<Arc<App>>,
-    Path(LeaguePath { board }): Path<LeaguePath>,
+    State(app): Shared,
+    board: BoardId,
     caller: Caller,
     Json(LeagueMemberBody { member }, _): Json<LeagueMemberBody>,
-) -> Result<JsonResponse<LeftLeague>, Problem> {
-    let (board, member) = (board_id(&board)?, caller.own_member(member)?);
+) -> Answer<LeftLeague> {
+    let member = caller.own_member(member)?;
     let left = app.engine.leave_league(&board, &member).await?;
     let from = left.player.left_from.unwrap_or(Timestamp::MAX);
     Ok(JsonResponse(LeftLeague {
@@ -234,15 +227,13 @@ pub async fn leave(
     )
 )]
 pub async fn put(
-    State(app): State<Arc<App>>,
-    Path(LeaguePath { board }): Path<LeaguePath>,
-    Path(MemberPath { member }): Path<MemberPath>,
+    State(app): Shared,
+    board: BoardId,
+    member: MemberId,
     audit: Audit,
     Json(TierOrderBody { tier }, _): Json<TierOrderBody>,
-) -> Result<JsonResponse<LeagueMemberState>, Problem> {
-    let (board, member) = (board_id(&board)?, member_id(&member)?);
-    let engine = &app.engine;
-    let ordered = engine.order_tier(&board, &member, &tier).await?;
+) -> Answer<LeagueMemberState> {
+    let ordered = app.engine.order_tier(&board, &member, &tier).await?;
     let [before, after] = ordered.map(|found| LeagueMemberState::new(&member, &found));
     audit.before(&json!({"tier": before.tier, "order": before.order}));
     audit.after(&json!({"tier": after.tier, "order": after.order}));
@@ -262,11 +253,10 @@ pub async fn put(
     )
 )]
 pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(LeaguePath { board }): Path<LeaguePath>,
-    Path(MemberPath { member }): Path<MemberPath>,
-) -> Result<JsonResponse<LeagueMemberState>, Problem> {
-    let (board, member) = (board_id(&board)?, member_id(&member)?);
+    State(app): Shared,
+    board: BoardId,
+    member: MemberId,
+) -> Answer<LeagueMemberState> {
     let found = app.engine.player(&board, &member).await?;
     Ok(JsonResponse(LeagueMemberState::new(&member, &found)))
 }

@@ -34,9 +34,6 @@ pub async fn join(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<Jo
     };
     let series = Series::shown(List::Period(section.period.unit));
     let look = async |live: Arc<LiveBoard>| {
-        let [shard] = live.shards_of(section) else {
-            panic!("invariant: a cohort lies in one shard");
-        };
         let query = Query::Page {
             standing: Standing::of(series, section),
             selection: Selection::Behind(0),
@@ -44,7 +41,9 @@ pub async fn join(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<Jo
             member: Some(member.clone()),
         };
         let reader = Reader::new(engine, &live, Freshness::Current);
-        reader.ask(shard, series, query).await
+        reader
+            .ask(live.shard_of_cohort(section), series, query)
+            .await
     };
     let cohort = engine.with_board(id, look).await?;
     Ok(Joined { taken, cohort })
@@ -76,16 +75,13 @@ pub async fn history(
                 look_up(engine, &live, member).await?;
             }
             let shard = &live.shard_of(member).shard;
-            let seats = seats::played(&engine.store, shard, member)
-                .await?
-                .into_iter();
+            let mut seats = seats::played(&engine.store, shard, member).await?;
             let asked = std::slice::from_ref(member);
             let is_seen =
                 visibility == Visibility::All || engine.hidden_among(id, asked).await?.is_empty();
             let end = before.map_or(Timestamp::MAX, |period| start_of(&period));
-            let seats = seats.filter(|played| is_seen && played.start < end);
-            let key = |last: &Played| live.board.period_key_at(last.start);
-            let part = Part::split(seats.take(count + 1).collect(), count, key);
+            seats.retain(|played| is_seen && played.start < end);
+            let part = Part::split(seats, count, |last| live.board.period_key_at(last.start));
             Ok((live, part))
         })
         .await

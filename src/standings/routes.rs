@@ -5,6 +5,7 @@ pub mod answers;
 pub mod links;
 pub mod params;
 pub mod queries;
+pub mod summary;
 
 use std::sync::Arc;
 

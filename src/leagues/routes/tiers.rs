@@ -1,8 +1,5 @@
 //! The structure of a league: its tiers, the cohorts of each, and a member's past seats.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
@@ -11,11 +8,11 @@ use utoipa::{IntoParams, ToSchema};
 use crate::access::{Caller, HiddenChoice};
 use crate::core::read::period::CohortChoice;
 use crate::core::read::store::standings::Visibility;
+use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::include::Includes;
 use crate::domain::league::Share;
-use crate::http::App;
 use crate::http::caching::{Caching, IfNoneMatch};
-use crate::http::extract::{LeaguePath, MemberPath, Path, Query, board_id, list_limit, member_id};
+use crate::http::extract::{LeaguePath, MemberPath, Path, Query, Shared, State, list_limit};
 use crate::http::freshness::NoCache;
 use crate::http::problem::Problem;
 use crate::http::rendered::Rendered;
@@ -167,10 +164,7 @@ fn of_all<P>(mut read: Read<P>) -> Read<P> {
         (status = 404, description = "`board-not-found`, `unknown-window`, `no-league`"),
     )
 )]
-pub async fn list(
-    State(app): State<Arc<App>>,
-    read: Read<TiersParams>,
-) -> Result<Response, Problem> {
+pub async fn list(State(app): Shared, read: Read<TiersParams>) -> Result<Response, Problem> {
     let render = |found: &_, taken| Rendered::new(&TiersBody::new(found), taken);
     show(&app, &of_all(read), (&TiersView, 0), render).await
 }
@@ -187,7 +181,7 @@ pub async fn list(
     )
 )]
 pub async fn cohorts(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Path(TierPath { tier }): Path<TierPath>,
     read: Read<CohortsParams>,
 ) -> Result<Response, Problem> {
@@ -210,14 +204,13 @@ pub async fn cohorts(
     responses((status = 200, description = "The seats", body = HistoryBody))
 )]
 pub async fn history(
-    State(app): State<Arc<App>>,
-    Path(LeaguePath { board }): Path<LeaguePath>,
-    Path(MemberPath { member }): Path<MemberPath>,
+    State(app): Shared,
+    id: BoardId,
+    member: MemberId,
     Query(params): Query<HistoryParams>,
     caller: Caller,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (id, member) = (board_id(&board)?, member_id(&member)?);
     let limit = list_limit(params.limit, 100, 100)?;
     let visibility = caller.visibility(params.hidden)?;
     let taken = app.memory.for_read(&caller.takers(), limit).await?;
