@@ -10,9 +10,10 @@ use crate::core::jobs::instances::Presence;
 use crate::domain::clock::Clock;
 use crate::domain::instance::Part;
 use crate::moderation::orders;
-use crate::operations::warnings::job::Warned;
+use crate::operations::warnings::Warned;
+use crate::periods::closings::{self, barriers};
 use crate::periods::turnover::turning;
-use crate::periods::{barriers, closings, results, revisions};
+use crate::periods::{results, revisions};
 use crate::queue;
 use crate::queue::capacity::{QueueBounds, Rooms};
 use crate::queue::intake::EventLog;
@@ -36,9 +37,7 @@ pub static HOOKS: Hooks = Hooks {
     forget_member: &[|engine, live, member| {
         Box::pin(results::recording::forget_member(engine, live, member))
     }],
-    close_shards: |engine, id, until| {
-        Box::pin(barriers::work::close_for_erasure(engine, id, until))
-    },
+    close_shards: |engine, id, until| Box::pin(barriers::close_for_erasure(engine, id, until)),
     // Periods: a seat is taken once the last period has been turned over.
     help_closing: |engine, id| Box::pin(closings::work::help(engine, id)),
     close_league_until: |engine, id, until| {

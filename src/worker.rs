@@ -23,7 +23,7 @@ use crate::moderation::tasks::job::Tasks;
 use crate::moves::job::Moves;
 use crate::operations::warnings;
 use crate::periods::closings::work::ClosePeriods;
-use crate::periods::revisions::work::Revisions;
+use crate::periods::revisions::job::Revisions;
 use crate::queue::applying::ApplyQueues;
 use crate::queue::listing::ListQueues;
 use crate::queue::{self, capacity};
@@ -37,7 +37,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Clock => clock::follow(engine).await,
         JobKind::ApiKeys => keyring::refresh(engine).await,
         JobKind::Definition => engine.refresh_boards().await,
-        JobKind::Warnings => warnings::job::log_new(engine).await,
+        JobKind::Warnings => warnings::log_new(engine).await,
         JobKind::ApiKeyUses => keyring::note_uses(engine).await,
         JobKind::Staleness => Ok(engine.store.register_staleness().await?),
         JobKind::Instances => engine.tell_presence().await,

@@ -93,7 +93,10 @@ fn read(path: &Path) -> Result<Board, Faults> {
     let name = path.display();
     let text = fs::read_to_string(path).map_err(|error| vec![format!("{name}: {error}")])?;
     board_of(&text).map_err(|errors| {
-        let lines = errors.into_iter().map(|FieldError { pointer, detail }| {
+        let lines = errors.into_iter().map(|error| {
+            let FieldError {
+                pointer, detail, ..
+            } = error;
             let place = if pointer.is_empty() {
                 "the definition"
             } else {

@@ -17,11 +17,11 @@ use crate::domain::access::Scope::{Admin, Configure, Moderate, Read, Write};
 use crate::events::{self, quotas};
 use crate::http::{App, caching};
 use crate::keys;
-use crate::leagues::{self, tiers};
+use crate::leagues::{self, routes::tiers};
 use crate::live::{self, Streams};
-use crate::moderation::{self, erasures, tasks};
+use crate::moderation::{self, tasks};
 use crate::operations::{health, upkeep};
-use crate::periods::{closings, export, results, revisions, rewards, summary};
+use crate::periods::{results, revisions, rewards};
 use crate::profiles;
 use crate::queue::{dead_letters, event_status};
 use crate::standings;
@@ -69,7 +69,7 @@ table! {
         A::board(Configure) => boards::routes::get;
         A::board(Configure).audited() => boards::routes::delete;
         A::all(Configure) => boards::routes::list;
-        A::public() => summary::routes::get;
+        A::public() => standings::routes::summary::get;
         A::board(Configure).audited() => initial::routes::patch;
         A::board(Configure) => initial::routes::get;
     }
@@ -98,8 +98,8 @@ table! {
         A::all(Write) => profiles::routes::post_many;
         A::all(Moderate).audited() => profiles::routes::put_review;
         A::all(Moderate) => profiles::routes::list_reviews;
-        A::board(Admin).audited() => erasures::delete;
-        A::all(Admin).audited() => erasures::delete_everywhere;
+        A::board(Admin).audited() => moderation::routes::erase;
+        A::all(Admin).audited() => moderation::routes::erase_everywhere;
     }
     "moderation", "Hide members of a board, or of all boards, and bring them back. Follow the jobs that work on all boards." {
         A::board(Moderate).audited() => moderation::routes::put;
@@ -112,10 +112,10 @@ table! {
         A::all(Moderate) => tasks::routes::list;
     }
     "results", "Read who won a period that is over, export it, and claim rewards." {
-        A::board(Configure).audited() => closings::routes::post;
+        A::board(Configure).audited() => results::routes::close;
         A::public() => results::routes::list;
         A::public() => results::routes::get;
-        A::board(Read) => export::routes::get;
+        A::board(Read) => results::routes::export::get;
         A::board(Read) => rewards::routes::list;
         A::board(Write) => rewards::routes::claim;
         A::board(Read) => revisions::routes::list;
@@ -124,9 +124,9 @@ table! {
         A::board(Write).for_players() => leagues::routes::join;
         A::board(Moderate).audited() => leagues::routes::put;
         A::board(Moderate) => leagues::routes::get;
-        A::public() => tiers::routes::list;
-        A::public() => tiers::routes::cohorts;
-        A::public() => tiers::routes::history;
+        A::public() => tiers::list;
+        A::public() => tiers::cohorts;
+        A::public() => tiers::history;
         A::board(Write).for_players() => leagues::routes::leave;
     }
     "webhooks", "Register addresses that are notified of what happens on boards, and look up deliveries." {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
@@ -12,9 +12,7 @@ use crate::domain::ids::BoardId;
 use crate::domain::league::LEAGUE_SHARDS;
 
 /// The fields of a JSON object, with numbers as written: all digits are kept.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(transparent)]
-pub struct Fields(BTreeMap<String, Box<RawValue>>);
+pub type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// A definition or a change of one, from a request.
 #[derive(Clone, Debug)]
@@ -44,7 +42,7 @@ impl Draft {
         shards: Option<u16>,
     ) -> Result<Definition, Vec<FieldError>> {
         let mut fields = match self {
-            Self::Whole(fields) => fields.0.clone(),
+            Self::Whole(fields) => fields.clone(),
             Self::Patch(patch) => merge(fields_of(stored), patch),
             Self::Spread(_) => fields_of(stored),
         };
@@ -85,27 +83,11 @@ impl Draft {
 
 /// The errors of a definition without the places of these. Those that may only follow from one of these are left out.
 fn more_errors(rest: Definition, errors: &[FieldError]) -> Vec<FieldError> {
-    // The wrong fields, and those that were meant.
-    let field = |error: &FieldError| error.pointer.split('/').nth(1).map(ToOwned::to_owned);
-    let meant = |error: &FieldError| {
-        let (_, meant) = error.detail.split_once("did you mean `")?;
-        Some(meant.split('`').next()?.to_owned())
-    };
-    let unsure: Vec<_> = errors
-        .iter()
-        .flat_map(|error| [field(error), meant(error)])
-        .flatten()
-        .collect();
-    let may_follow = |error: &FieldError| {
-        let words: Vec<_> = error
-            .detail
-            .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
-            .collect();
-        let is_about = |name: &String| words.contains(&name.as_str());
-        field(error).is_some_and(|field| unsure.contains(&field)) || unsure.iter().any(is_about)
-    };
     let mut more = rest.check();
-    more.retain(|error| !may_follow(error));
+    more.retain(|error| {
+        let mut wrong = errors.iter().flat_map(FieldError::fields);
+        !wrong.any(|wrong| error.fields().any(|field| field == wrong))
+    });
     more
 }
 
@@ -114,26 +96,23 @@ fn raw(value: &impl Serialize) -> Box<RawValue> {
 }
 
 /// Whether a field is there and not null.
-fn is_given(fields: &BTreeMap<String, Box<RawValue>>, name: &str) -> bool {
+fn is_given(fields: &Fields, name: &str) -> bool {
     fields.get(name).is_some_and(|value| value.get() != "null")
 }
 
-fn update(fields: &BTreeMap<String, Box<RawValue>>) -> Option<Update> {
+fn update(fields: &Fields) -> Option<Update> {
     serde_json::from_str(fields.get("update")?.get()).ok()
 }
 
-fn fields_of(stored: Option<&Definition>) -> BTreeMap<String, Box<RawValue>> {
-    stored.map_or_else(BTreeMap::new, |stored| {
+fn fields_of(stored: Option<&Definition>) -> Fields {
+    stored.map_or_else(Fields::new, |stored| {
         serde_json::from_str(raw(stored).get()).expect("a definition is an object")
     })
 }
 
 /// Applies a merge patch (RFC 7396).
-fn merge(
-    mut fields: BTreeMap<String, Box<RawValue>>,
-    patch: &Fields,
-) -> BTreeMap<String, Box<RawValue>> {
-    for (name, value) in &patch.0 {
+fn merge(mut fields: Fields, patch: &Fields) -> Fields {
+    for (name, value) in patch {
         match serde_json::from_str(value.get()) {
             Ok(Value::Null) => drop(fields.remove(name)),
             Ok(Value::Object(inner)) => {

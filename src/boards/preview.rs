@@ -24,8 +24,42 @@ pub struct FieldChange {
     pub effect: String,
 }
 
+/// What a change of a definition would do.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct BoardPreview {
+    /// Whether the service would create the board.
+    pub created: bool,
+    /// The fields that would change, ordered by name.
+    pub changes: Vec<FieldChange>,
+    /// For each window, when its next periods begin.
+    pub boundaries: Vec<Boundaries>,
+}
+
+/// When the next periods of a window begin.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct Boundaries {
+    /// The window.
+    pub window: String,
+    /// The next three times at which one period ends and another begins; none for `all`.
+    pub starts_at: Vec<String>,
+}
+
+impl BoardPreview {
+    /// That of a board which has another definition, if any, before.
+    pub fn new(before: Option<&Definition>, board: &Board, now: Timestamp) -> Self {
+        let windows = board.definition.windows.iter();
+        Self {
+            created: before.is_none(),
+            changes: changes(before, &board.definition),
+            boundaries: windows
+                .map(|window| boundaries(board, *window, now))
+                .collect(),
+        }
+    }
+}
+
 /// The fields that would change, sorted by name.
-pub fn changes(before: Option<&Definition>, after: &Definition) -> Vec<FieldChange> {
+fn changes(before: Option<&Definition>, after: &Definition) -> Vec<FieldChange> {
     let fields = before.map(object).unwrap_or_default();
     object(after)
         .into_iter()
@@ -125,20 +159,17 @@ fn effect_on_windows(before: &Definition, after: &Definition) -> String {
     sentences.join(" ")
 }
 
-/// For each window of a board, the next instants at which one period ends and another begins; none for `all`.
-pub fn boundaries(board: &Board, now: Timestamp) -> Vec<(Window, Vec<Timestamp>)> {
-    board
-        .definition
-        .windows
-        .iter()
-        .map(|window| {
-            let running = board.calendar.containing(window.unit(), now);
-            let next = |period: &_| board.calendar.next(period);
-            let starts =
-                std::iter::successors(next(&running), next).filter_map(|period| period.start());
-            (*window, starts.take(BOUNDARIES).collect())
-        })
-        .collect()
+fn boundaries(board: &Board, window: Window, now: Timestamp) -> Boundaries {
+    let running = board.calendar.containing(window.unit(), now);
+    let next = |period: &_| board.calendar.next(period);
+    let starts = std::iter::successors(next(&running), next).filter_map(|period| period.start());
+    Boundaries {
+        window: window.to_string(),
+        starts_at: starts
+            .take(BOUNDARIES)
+            .map(Timestamp::to_rfc3339_seconds)
+            .collect(),
+    }
 }
 
 #[cfg(test)]

@@ -8,11 +8,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::draft::{Draft, Fields};
-use super::preview::FieldChange;
-use super::work::{self, Precondition, Preview, Terms};
+use super::preview::BoardPreview;
+use super::work::{self, Precondition, Terms};
 use crate::domain::board::{Board, Definition};
 use crate::domain::ids::BoardId;
-use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::http::App;
 use crate::http::audited::Audit;
@@ -122,26 +121,6 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
     Ok(Precondition { matches, is_absent })
 }
 
-/// What a change of a definition would do.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-pub struct BoardPreview {
-    /// Whether the service would create the board.
-    pub created: bool,
-    /// The fields that would change, ordered by name.
-    pub changes: Vec<FieldChange>,
-    /// For each window, when its next periods begin.
-    pub boundaries: Vec<Boundaries>,
-}
-
-/// When the next periods of a window begin.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-pub struct Boundaries {
-    /// The window.
-    pub window: String,
-    /// The next three times at which one period ends and another begins; none for `all`.
-    pub starts_at: Vec<String>,
-}
-
 /// A board after a change.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChangedBoard {
@@ -152,29 +131,6 @@ pub struct ChangedBoard {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = BoardPreview, required = false)]
     pub preview: Option<BoardPreview>,
-}
-
-impl From<Preview> for ChangedBoard {
-    fn from(preview: Preview) -> Self {
-        let boundaries = preview
-            .boundaries
-            .into_iter()
-            .map(|(window, starts_at)| Boundaries {
-                window: window.to_string(),
-                starts_at: starts_at
-                    .into_iter()
-                    .map(Timestamp::to_rfc3339_seconds)
-                    .collect(),
-            });
-        Self {
-            board: Arc::new(preview.board).into(),
-            preview: Some(BoardPreview {
-                created: preview.is_new,
-                changes: preview.changes,
-                boundaries: boundaries.collect(),
-            }),
-        }
-    }
 }
 
 /// A change of a definition: a merge patch (RFC 7396). Missing fields are kept; null gives a field its default.
@@ -261,8 +217,12 @@ async fn change(
         drop_windows: params.windows()?,
     };
     if params.dry_run == Some(true) {
-        let preview = work::preview(&app.engine, id, &draft, &terms).await?;
-        return Ok(JsonResponse(ChangedBoard::from(preview)).into_response());
+        let (board, preview) = work::preview(&app.engine, id, &draft, &terms).await?;
+        let changed = ChangedBoard {
+            board: Arc::new(board).into(),
+            preview: Some(preview),
+        };
+        return Ok(JsonResponse(changed).into_response());
     }
     let (board, before) = work::define(&app.engine, id, &draft, &terms).await?;
     let status = match before {

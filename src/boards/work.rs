@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt};
 
 use super::draft::Draft;
-use super::preview::{self, FieldChange};
+use super::preview::BoardPreview;
 use crate::core::attempts::until_unchanged;
 use crate::core::board::store::board_notes::{self, NotedFor};
 use crate::core::board::store::boards::{self, Defined, StoredBoard};
@@ -25,7 +25,7 @@ const LOADS_MAX: usize = 64;
 
 /// A part of the list of boards.
 #[derive(Clone, Debug, Default)]
-pub struct Listed {
+pub struct ListedBoards {
     pub boards: Vec<Arc<Board>>,
     /// The unreadable ones, with the reason.
     pub unreadable: Vec<(BoardId, Error)>,
@@ -49,17 +49,6 @@ pub struct Terms {
     pub precondition: Precondition,
     /// The windows that may be dropped with all their data.
     pub drop_windows: Vec<Window>,
-}
-
-/// What a change would do.
-#[derive(Debug)]
-pub struct Preview {
-    pub board: Board,
-    /// Whether it would be created.
-    pub is_new: bool,
-    pub changes: Vec<FieldChange>,
-    /// For each window, when its next periods begin.
-    pub boundaries: Vec<(Window, Vec<Timestamp>)>,
 }
 
 impl Precondition {
@@ -93,12 +82,12 @@ pub async fn list(
     after: Option<&BoardId>,
     count: usize,
     tag: Option<&str>,
-) -> Result<Listed, Error> {
+) -> Result<ListedBoards, Error> {
     let ids = boards::ids(&engine.store, after, count + 1).await?;
     let Part { items, next } = Part::split(ids, count, BoardId::clone);
-    let mut listed = Listed {
+    let mut listed = ListedBoards {
         next,
-        ..Listed::default()
+        ..ListedBoards::default()
     };
     let read: Vec<_> = stream::iter(items)
         .map(async |id| (engine.board(&id).await, id))
@@ -177,13 +166,13 @@ pub async fn define(
     Ok((board, before))
 }
 
-/// What [`define`] would do, with the same checks, without changing anything.
+/// The board as it would be after [`define`], and what that would do, with the same checks, without changing anything.
 pub async fn preview(
     engine: &Engine,
     id: &BoardId,
     draft: &Draft,
     terms: &Terms,
-) -> Result<Preview, Error> {
+) -> Result<(Board, BoardPreview), Error> {
     until_unchanged(async || {
         let change = propose(engine, id, draft, terms).await?;
         if let (Some(board), None) = (change.seen(), change.unchanged()) {
@@ -197,12 +186,8 @@ pub async fn preview(
         let now = engine.clock.now();
         let board = change.board(0, now);
         let before = change.seen().map(|board| &board.definition);
-        Ok(Preview {
-            is_new: before.is_none(),
-            changes: preview::changes(before, &board.definition),
-            boundaries: preview::boundaries(&board, now),
-            board,
-        })
+        let preview = BoardPreview::new(before, &board, now);
+        Ok((board, preview))
     })
     .await
 }
@@ -330,7 +315,7 @@ struct Change {
     id: BoardId,
     stored: Option<StoredBoard>,
     definition: Definition,
-    /// Refuse it if there are events at this revision or later.
+    /// Refuse it if there are events at this amendment or later.
     unused_since: Option<u64>,
     /// The error in that case.
     refusal: Error,
@@ -379,7 +364,7 @@ impl Change {
     }
 }
 
-/// From which revision on events forbid a change, and the error in that case.
+/// From which amendment on events forbid a change, and the error in that case.
 fn refusal(
     stored: &StoredBoard,
     definition: &Definition,

@@ -118,15 +118,15 @@ impl Check<'_> {
                 versions.extend(head.version);
             }
         }
-        let revision_of = |version: &String| {
-            let (generation, revision) = version.rsplit_once('-')?;
-            let revision: u64 = revision.parse().ok()?;
-            (generation == board.generation.to_string()).then_some(revision)
+        let amendment_of = |version: &String| {
+            let (generation, amendment) = version.rsplit_once('-')?;
+            let amendment: u64 = amendment.parse().ok()?;
+            (generation == board.generation.to_string()).then_some(amendment)
         };
-        let newest = versions.into_iter().max_by_key(revision_of);
+        let newest = versions.into_iter().max_by_key(amendment_of);
         Ok(newest.filter(|version| {
-            let revision = revision_of(version);
-            revision > Some(board.revision) && revision != Some(RETIRED)
+            let amendment = amendment_of(version);
+            amendment > Some(board.amendment) && amendment != Some(RETIRED)
         }))
     }
 
@@ -190,11 +190,11 @@ impl Check<'_> {
         has_data: bool,
     ) -> Result<bool, StoreError> {
         let known = head.version.as_deref().unwrap_or_default();
-        let (generation, revision) = known.rsplit_once('-').unwrap_or_default();
+        let (generation, amendment) = known.rsplit_once('-').unwrap_or_default();
         let is_own = generation == shard.generation.to_string();
-        let is_older = revision
+        let is_older = amendment
             .parse()
-            .is_ok_and(|revision: u64| revision <= shard.revision);
+            .is_ok_and(|amendment: u64| amendment <= shard.amendment);
         if is_own && is_older {
             return Ok(true);
         }

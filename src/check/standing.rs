@@ -135,7 +135,7 @@ impl Check<'_> {
         }
         let terms = periods.into_iter().map(|period| Standing::of(base, period));
         // The ratio may have been different.
-        let ratio = (shard.revision == 1).then_some(ratio.millionths());
+        let ratio = (shard.amendment == 1).then_some(ratio.millionths());
         let sum = Sum::carried(standing, terms.collect(), ratio);
         self.check_sum(shard, &sum).await
     }
@@ -144,7 +144,7 @@ impl Check<'_> {
 /// What is known of a standing at first: standings of events expire with their periods, others never.
 fn facts_of(shard: &Shard, kind: Kind, of_events: Option<Standing>) -> StandingFacts {
     // With later revisions the retention may have been different when the standing began.
-    let is_first = shard.revision == 1 && of_events.is_some();
+    let is_first = shard.amendment == 1 && of_events.is_some();
     StandingFacts {
         expires_at_ms: of_events.and_then(|standing| shard.kept_until_ms(&standing.period)),
         is_certain: is_first || kind != Kind::Standing,

@@ -322,7 +322,7 @@ impl<'a> Comparer<'a> {
             .call(script, tag)
             .key(keys::head(tag))
             .field("generation", self.shard.generation.to_string())
-            .field("revision", self.shard.revision)
+            .field("revision", self.shard.amendment)
             .field("repair", self.repair as u8)
     }
 }

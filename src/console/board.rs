@@ -11,7 +11,7 @@ use super::{Answer, Frame, Path, Viewer, Visitor, address, html, unless, v1};
 use crate::domain::access::Scope;
 use crate::domain::board::Order;
 use crate::http::problem::{FORBIDDEN, Problem};
-use crate::periods::summary::routes::{SummaryBody, WindowSummary};
+use crate::standings::routes::summary::{SummaryBody, WindowSummary};
 
 /// The top of each page of a board.
 #[derive(Default)]

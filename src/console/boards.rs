@@ -10,8 +10,8 @@ use crate::boards::routes::UnreadableBoard;
 use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
-use crate::periods::summary::routes::WindowSummary;
 use crate::runtime::join::join_all;
+use crate::standings::routes::summary::WindowSummary;
 
 /// How many boards a page has: the totals of each are read.
 const BOARDS_MAX: &str = "25";

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Answer, Form, Frame, Query, Viewer, html, parsed, refused, to, v1, v1_with};
 use crate::boards::draft::Fields;
-use crate::boards::routes::BoardPreview;
+use crate::boards::preview::BoardPreview;
 use crate::boards::templates::{self, TEMPLATES, new_board};
 use crate::domain::access::Scope;
 use crate::domain::board::{Definition, FieldError};

@@ -8,7 +8,7 @@ use crate::domain::access::Scope;
 use crate::domain::league::decision::Move;
 use crate::domain::score::ShownScore;
 use crate::http::problem::{NO_LEAGUE, Problem};
-use crate::leagues::tiers::routes::HistoryBody;
+use crate::leagues::routes::tiers::HistoryBody;
 use crate::standings::routes::in_league::PlayedBody;
 use crate::standings::routes::queries::QueryResult;
 

@@ -8,7 +8,7 @@ use super::{Answer, Frame, Visitor, html};
 use crate::boards::templates::TEMPLATES;
 use crate::http::problem::Problem;
 use crate::operations::health::Ready;
-use crate::periods::summary::routes::SummaryBody;
+use crate::standings::routes::summary::SummaryBody;
 
 /// The board that `make demo` fills.
 const DEMO_BOARD: &str = "demo_flights";

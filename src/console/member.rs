@@ -15,7 +15,7 @@ use super::{Answer, Form, Frame, Path, Query, Viewer, html, if_there, unless, v1
 use crate::domain::access::Scope;
 use crate::http::problem::{BOARD_CLOSED, MEMBER_NOT_FOUND, NO_LEAGUE, Problem};
 use crate::leagues::routes::LeagueMemberState;
-use crate::leagues::tiers::routes::{TierBody, TiersBody};
+use crate::leagues::routes::tiers::{TierBody, TiersBody};
 use crate::moderation::routes::HiddenMember;
 use crate::standings::routes::answers::MemberBody;
 

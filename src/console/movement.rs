@@ -11,8 +11,8 @@ use crate::domain::access::Scope;
 use crate::domain::time::Span;
 use crate::domain::window::Window;
 use crate::http::problem::Problem;
-use crate::periods::summary::routes::SummaryBody;
 use crate::standings::routes::answers::{EntryBody, StandingBody, SubsetBody};
+use crate::standings::routes::summary::SummaryBody;
 
 /// The ranks of the members of a page in the previous period.
 pub(super) struct Movement {

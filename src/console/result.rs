@@ -10,8 +10,11 @@ use super::board::standing_page;
 use super::{Answer, Form, Frame, Path, Query, Viewer, html, v1_with};
 use crate::domain::access::Scope;
 use crate::periods::results::routes::ResultBody;
-use crate::periods::revisions::routes::{RevisionAction, RevisionsBody};
-use crate::periods::rewards::routes::{RewardBody, RewardStateBody, RewardsBody};
+use crate::periods::revisions::routes::RevisionsBody;
+use crate::periods::revisions::store::Moderation;
+use crate::periods::rewards::routes::RewardsBody;
+use crate::periods::rewards::store::RewardState;
+use crate::periods::rewards::work::RewardBody;
 use crate::standings::routes::answers::StandingBody;
 
 /// How many rewards, and how many revisions a page has.

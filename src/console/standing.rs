@@ -14,9 +14,9 @@ use crate::domain::period::Unit;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
 use crate::http::problem::{COHORT_REQUIRED, Problem, ProblemBody};
-use crate::leagues::tiers::routes::{CohortBody, TierBody};
-use crate::periods::summary::routes::SummaryBody;
+use crate::leagues::routes::tiers::{CohortBody, TierBody};
 use crate::standings::routes::answers::{EntryBody, PageBody, StandingBody};
+use crate::standings::routes::summary::SummaryBody;
 
 /// How many entries a page has.
 pub(super) const SIZE: u64 = 50;

@@ -16,8 +16,8 @@ use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
 use crate::http::problem::{BOARD_NOT_FOUND, Problem};
 use crate::moves::work::BoardShards;
-use crate::periods::results::routes::PeriodBody;
-use crate::periods::summary::routes::SummaryBody;
+use crate::standings::routes::summary::PeriodBody;
+use crate::standings::routes::summary::SummaryBody;
 
 /// How many periods of a window are checked, newest first.
 const PERIODS_MAX: &str = "20";

@@ -34,8 +34,8 @@ pub struct Board {
     /// Identifies the board even among earlier ones of the same name: the stamp (`scripts/core/board/begin.lua`) of its creation.
     pub generation: u64,
     /// Identifies its definition among all that it has had, in ascending order: 1, and then the stamp of the last change.
-    pub revision: u64,
-    /// The revisions at which a window's data began, if not the first: a window that is removed and added again must not
+    pub amendment: u64,
+    /// The amendments at which a window's data began, if not the first: a window that is removed and added again must not
     /// show what it missed.
     pub epochs: BTreeMap<Window, u64>,
     /// The boundaries of its periods.
@@ -56,7 +56,7 @@ impl Board {
         id: BoardId,
         definition: Definition,
         generation: u64,
-        revision: u64,
+        amendment: u64,
         epochs: BTreeMap<Window, u64>,
     ) -> Self {
         let calendar = Calendar {
@@ -69,7 +69,7 @@ impl Board {
             placement: Placement::first(definition.shards),
             definition,
             generation,
-            revision,
+            amendment,
             epochs,
             calendar,
             finalize_since: None,
@@ -78,21 +78,21 @@ impl Board {
         }
     }
 
-    /// The revision of a change with this stamp.
-    fn revision_at(&self, stamp: u64) -> u64 {
-        stamp.max(self.revision + 1)
+    /// The amendment of a change with this stamp.
+    fn amendment_at(&self, stamp: u64) -> u64 {
+        stamp.max(self.amendment + 1)
     }
 
-    /// The next revision of this board, with another definition, at a stamp and a time. Windows that it starts to record
-    /// get the new revision as their epoch. If the number of shards differs, a move begins.
+    /// The next amendment of this board, with another definition, at a stamp and a time. Windows that it starts to record
+    /// get the new amendment as their epoch. If the number of shards differs, a move begins.
     #[must_use]
     pub fn replaced(&self, definition: Definition, stamp: u64, now: Timestamp) -> Self {
-        let revision = self.revision_at(stamp);
+        let amendment = self.amendment_at(stamp);
         let recorded = recorded(&self.definition);
         let epochs = self::recorded(&definition)
             .into_iter()
             .filter_map(|window| {
-                let new = (!recorded.contains(&window)).then_some(revision);
+                let new = (!recorded.contains(&window)).then_some(amendment);
                 let epoch = new.or_else(|| self.epochs.get(&window).copied())?;
                 Some((window, epoch))
             })
@@ -106,15 +106,15 @@ impl Board {
                 .filter(|_| definition.finalize.is_some()),
             closings: self.closings.clone(),
             league_before: self.league_before_with(&definition, now),
-            ..Self::new(id, definition, self.generation, revision, epochs)
+            ..Self::new(id, definition, self.generation, amendment, epochs)
         }
     }
 
-    /// The next revision of this board with another placement, at a stamp.
+    /// The next amendment of this board with another placement, at a stamp.
     #[must_use]
     pub fn placed(&self, placement: Placement, stamp: u64) -> Self {
         Self {
-            revision: self.revision_at(stamp),
+            amendment: self.amendment_at(stamp),
             placement,
             ..self.clone()
         }
@@ -132,7 +132,7 @@ impl Board {
 
     /// The name of this definition. Each change gives another name, and no name is used twice.
     pub fn version(&self) -> String {
-        format!("{}-{}", self.generation, self.revision)
+        format!("{}-{}", self.generation, self.amendment)
     }
 
     /// The windows that another definition drops, and whose data could not be rebuilt from what stays. A unit is lost if it
@@ -158,7 +158,7 @@ impl Board {
             .collect()
     }
 
-    /// The first revision whose events these windows include.
+    /// The first amendment whose events these windows include.
     pub fn recorded_since(&self, windows: &[Window]) -> Option<u64> {
         let began = |window: &Window| self.epoch(Some(Window::Period(window.unit())));
         windows.iter().map(began).min()
@@ -172,7 +172,7 @@ impl Board {
         }
     }
 
-    /// The revision at which a window began to be recorded, 0 for the first.
+    /// The amendment at which a window began to be recorded, 0 for the first.
     pub fn epoch(&self, window: Option<Window>) -> u64 {
         let epoch = window.and_then(|window| self.epochs.get(&window).copied());
         epoch.unwrap_or(0)

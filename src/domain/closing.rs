@@ -39,8 +39,9 @@ pub struct Closings {
 pub struct ClosingTerms {
     /// The instant of the last of these closings.
     pub until: Timestamp,
-    /// The revision of the definition at the first of them.
-    pub revision: u64,
+    /// The amendment of the definition at the first of them.
+    #[serde(rename = "revision")]
+    pub amendment: u64,
     /// How ranks count.
     pub ranking: Ranking,
     /// What members win.
@@ -143,7 +144,7 @@ impl Board {
         let mut all = self.closings.terms.clone();
         let new = ClosingTerms {
             until,
-            revision: self.revision,
+            amendment: self.amendment,
             ranking: self.definition.ranking,
             rewards: self.definition.rewards.clone(),
             max_delay: self.definition.max_delay,
@@ -369,7 +370,7 @@ mod tests {
             board.closings.terms = board.terms_with(at("2026-11-04T00:00:00Z"));
         }
         assert_eq!(board.closings.terms.len(), 2);
-        assert_eq!(board.closings.terms[1].revision, 7);
+        assert_eq!(board.closings.terms[1].amendment, 7);
     }
 
     #[test]

@@ -45,17 +45,24 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
 
 /// What serde says of an error. Of an unknown field it says which is meant, and lists those that are known behind [`KNOWN`].
 pub fn reason(message: &str) -> String {
+    reason_and_meant(message).0
+}
+
+/// The same, and the field that an unknown one may mean.
+fn reason_and_meant(message: &str) -> (String, Option<&str>) {
     let unknown = message.strip_prefix("unknown field `");
     let Some((name, known)) = unknown.and_then(|rest| rest.split_once("`, expected ")) else {
-        return message.to_owned();
+        return (message.to_owned(), None);
     };
     let names = known.split('`').skip(1).step_by(2);
-    let hint = match nearest(name, names.clone()) {
+    let meant = nearest(name, names.clone());
+    let hint = match meant {
         Some(meant) => format!(": did you mean `{meant}`?"),
         None => ".".to_owned(),
     };
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
-    format!("unknown field `{name}`{hint}{KNOWN}{}", names.join(", "))
+    let names = names.join(", ");
+    (format!("unknown field `{name}`{hint}{KNOWN}{names}"), meant)
 }
 
 /// A message of serde in the words of JSON.
@@ -134,13 +141,17 @@ fn unexpected(pointer: String, message: &str) -> DocumentError {
     let missing = message.strip_prefix("missing field `");
     let missing = missing.and_then(|rest| rest.strip_suffix('`'));
     // The pointer has the place. Two messages mention syntax, which is valid here.
-    let (inner, detail) = match (missing, message) {
-        (Some(name), _) => (FieldError::pointer([name]), "is missing".to_owned()),
-        (_, "expected value") => (String::new(), "must be a string".to_owned()),
-        (_, "trailing characters") => (String::new(), "there are too many items".to_owned()),
-        (_, message) => (String::new(), reason(&in_json(message))),
+    let error = match (missing, message) {
+        (Some(name), _) => FieldError::new(pointer + &FieldError::pointer([name]), "is missing"),
+        (_, "expected value") => FieldError::new(pointer, "must be a string"),
+        (_, "trailing characters") => FieldError::new(pointer, "there are too many items"),
+        (_, message) => {
+            let message = in_json(message);
+            let (detail, meant) = reason_and_meant(&message);
+            FieldError::new(pointer, detail).with(meant)
+        }
     };
-    DocumentError::Unexpected(vec![FieldError::new(pointer + &inner, detail)])
+    DocumentError::Unexpected(vec![error])
 }
 
 /// Reads a document. If `read` refuses it, the error has all errors: those of its form, and those that `more_of` finds in what
@@ -172,17 +183,20 @@ fn find_all<T>(
     let mut rest = is_searched.then(|| serde_json::from_str(text).ok())??;
     let (mut pointer, mut removed) = (errors.first()?.pointer.clone(), Vec::new());
     while errors.len() < ERRORS_MAX && remove(&mut rest, &pointer, &mut removed) {
-        let error = match read(&rest.to_string()) {
+        let mut error = match read(&rest.to_string()) {
             Ok(read) => return Some(read),
             Err(DocumentError::Malformed(_)) => return None,
             Err(DocumentError::Unexpected(errors)) => errors.into_iter().next()?,
         };
         let place = in_whole(&error.pointer, &removed);
+        pointer = std::mem::replace(&mut error.pointer, place);
         // Without a wrong field, what contains it may be wrong too.
-        if !errors.iter().any(|known| is_in(&known.pointer, &place)) {
-            errors.push(FieldError::new(place, error.detail));
+        if !errors
+            .iter()
+            .any(|known| is_in(&known.pointer, &error.pointer))
+        {
+            errors.push(error);
         }
-        pointer = error.pointer;
     }
     None
 }
@@ -269,7 +283,9 @@ mod tests {
         let error = |text: &str| match read::<Document>(text).unwrap_err() {
             DocumentError::Malformed(detail) => detail,
             DocumentError::Unexpected(errors) => {
-                let FieldError { pointer, detail } = &errors[0];
+                let FieldError {
+                    pointer, detail, ..
+                } = &errors[0];
                 format!("{pointer}: {detail}")
             }
         };

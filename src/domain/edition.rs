@@ -43,7 +43,7 @@ pub struct ShardSeen {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Edition {
     generation: u64,
-    revision: u64,
+    amendment: u64,
     epoch: u32,
     /// The shards that were read, by their indexes.
     shards: Vec<(u16, ShardSeen)>,
@@ -74,7 +74,7 @@ impl Edition {
     ) -> Self {
         Self {
             generation: board.generation,
-            revision: board.revision,
+            amendment: board.amendment,
             epoch: board.placement.current.epoch,
             shards,
             state,
@@ -95,7 +95,7 @@ impl Edition {
     pub fn text(&self) -> String {
         let mut text = String::with_capacity(TEXT_BYTES);
         push_hex(&mut text, "", self.generation);
-        push_hex(&mut text, ".", self.revision);
+        push_hex(&mut text, ".", self.amendment);
         push_hex(&mut text, ".", self.epoch.into());
         text.extend([".", letter_of(self.state)]);
         if let Some(nonce) = self.nonce {
@@ -182,10 +182,10 @@ impl FromStr for Edition {
         let number = |text: &str| u64::from_str_radix(text, 16).map_err(|_| ());
         let mut parts = text.split('~');
         let head: Vec<&str> = parts.next().unwrap_or("").split('.').collect();
-        let (generation, revision, epoch, state, nonce) = match head[..] {
-            [generation, revision, epoch, state] => (generation, revision, epoch, state, None),
-            [generation, revision, epoch, state, nonce] => {
-                (generation, revision, epoch, state, Some(number(nonce)?))
+        let (generation, amendment, epoch, state, nonce) = match head[..] {
+            [generation, amendment, epoch, state] => (generation, amendment, epoch, state, None),
+            [generation, amendment, epoch, state, nonce] => {
+                (generation, amendment, epoch, state, Some(number(nonce)?))
             }
             _ => return Err(()),
         };
@@ -206,7 +206,7 @@ impl FromStr for Edition {
         });
         Ok(Self {
             generation: number(generation)?,
-            revision: number(revision)?,
+            amendment: number(amendment)?,
             epoch: u32::try_from(number(epoch)?).map_err(|_| ())?,
             shards: shards.collect::<Result<_, ()>>()?,
             state: states.find(|one| letter_of(*one) == state).ok_or(())?,

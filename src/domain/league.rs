@@ -348,6 +348,9 @@ pub fn check(definition: &Definition) -> Vec<FieldError> {
     check_needs(definition, &mut errors);
     check_times(definition, league, &mut errors);
     errors
+        .into_iter()
+        .map(|error| error.with(["league"]))
+        .collect()
 }
 
 /// Checks the other fields that a league depends on.
@@ -356,7 +359,7 @@ fn check_needs(of: &Definition, errors: &mut Vec<FieldError>) {
     let mut quotas = of.quotas.iter();
     require! { errors;
         "/windows", unit_of(of).is_some()
-            => "a league must have exactly one window: `day`, `week`, `month` or `season`";
+            => "a league must have exactly one window: `day`, `week`, `month` or `season`", with [season];
         "/update", of.update == Update::Sum => "a league needs `update: sum`";
         "/order", of.order == Order::Desc => "a league needs `order: desc`";
         "/ties", of.ties == Ties::First => "a league needs `ties: first`";
@@ -398,7 +401,7 @@ fn check_times(of: &Definition, league: &League, errors: &mut Vec<FieldError>) {
     let remembered_ms = of.idempotency.ms() + of.finalize.map_or(0, Span::ms);
     require! { errors;
         "/idempotency", remembered_ms <= shortest.ms()
-            => format!("together with `finalize` it must be at most {shortest} in a league with this period");
+            => format!("together with `finalize` it must be at most {shortest} in a league with this period"), with [finalize];
         "/league/join_until", league.join_until.is_none_or(|until| until < longest)
             => "must be shorter than the period; leave it out";
     }
@@ -429,6 +432,12 @@ impl Board {
     /// The settings of its league that apply to a period; `None` if it is not a league.
     pub fn league_of(&self, period: &Period) -> Option<&League> {
         self.leagues_from(period).next()
+    }
+
+    /// The settings of a league in a period of it.
+    pub fn settings_in(&self, period: &Period) -> &League {
+        self.league_of(period)
+            .expect("invariant: only a league has cohorts, seats and players")
     }
 
     /// The index of a tier in a later period. A tier is followed by its name; if the next settings lack that name, by its

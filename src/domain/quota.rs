@@ -384,9 +384,9 @@ pub fn check(definition: &Definition) -> Vec<FieldError> {
         let is_sliding = matches!(window, QuotaWindow::Sliding(_));
         require! { errors;
             at("window"), definition.season.is_some() || !is_season
-                => "`season` needs the field `season`";
+                => "`season` needs the field `season`", with [season];
             at("window"), definition.accept_late != AcceptLate::Any || !is_sliding
-                => "a duration can't be combined with `accept_late: any`";
+                => "a duration can't be combined with `accept_late: any`", with [accept_late];
         }
     }
     errors

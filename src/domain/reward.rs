@@ -98,7 +98,7 @@ pub fn check(definition: &Definition) -> Vec<FieldError> {
     require! { errors;
         "/rewards", rules.len() <= RULES_MAX => format!("must have at most {RULES_MAX} rules");
         "/rewards", rules.is_empty() || definition.finalize.is_some()
-            => "rewards need `finalize`: without it no period becomes final";
+            => "rewards need `finalize`: without it no period becomes final", with [finalize];
     }
     for (index, rule) in rules.iter().enumerate() {
         require! { errors;
@@ -116,20 +116,21 @@ impl Rule {
         let is_sound = |[first, last]: [u64; 2]| (1..=last).contains(&first) && last <= RANK_MAX;
         let keep_top = definition.keep_top.map(u64::from);
         require! { errors;
-            format!("{at}/window"), !window.is_rolling() => "rolling windows can't have rewards";
+            format!("{at}/window"), !window.is_rolling() => "rolling windows can't have rewards", with [windows];
             format!("{at}/window"), window.is_rolling() || definition.windows.contains(&window)
-                => format!("`{window}` is not one of the board's windows");
+                => format!("`{window}` is not one of the board's windows"), with [windows];
             at, self.ranks.is_some() != self.top_percent.is_some()
                 => "must have either `ranks` or `top_percent`";
             format!("{at}/ranks"), self.top_percent.is_some() || self.ranks.is_none_or(is_sound)
                 => format!("must be two ranks from 1 to {RANK_MAX}, the better one first");
         }
         if let Some(Err(error)) = self.min_score.map(|min| min.score(definition.decimals)) {
-            errors.push(FieldError::new(format!("{at}/min_score"), error));
+            errors.push(FieldError::new(format!("{at}/min_score"), error).with(["decimals"]));
         }
         require! { errors;
             at, keep_top.is_none_or(|keep_top| self.stays_within(keep_top, definition.ranking))
-                => "may go beyond `keep_top`: use `ranks` up to that number, and `ranking: ordinal`";
+                => "may go beyond `keep_top`: use `ranks` up to that number, and `ranking: ordinal`",
+                with [keep_top ranking];
         }
     }
 

@@ -102,6 +102,13 @@ impl Standing {
     }
 }
 
+impl Section {
+    /// The window that shows it.
+    pub fn window(&self) -> Window {
+        Window::Period(self.period.unit)
+    }
+}
+
 /// A series whose standings are sums of other standings.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Derived {

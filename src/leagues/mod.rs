@@ -1,9 +1,7 @@
 //! Leagues as users see them: joining, leaving, tiers, cohorts, and a member's history.
 //!
 //! A league is a board whose members compete in *cohorts*, each at its own level, a *tier* (`domain/league.rs`; all rules
-//! are pure). It has 16 shards. Code that events, reads and closings need is elsewhere: seats in `core/write/seats.rs`, the
-//! turn of a period in `periods/turnover/`, a member with its zone in `standings/league_member.rs`.
+//! are pure). It has 16 shards. Code that events, reads and closings need is elsewhere: ARCHITECTURE.md says where.
 
 pub mod routes;
-pub mod tiers;
 pub mod work;

@@ -1,5 +1,7 @@
 //! Joining and leaving leagues, and assigning members to tiers.
 
+pub mod tiers;
+
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -103,9 +105,7 @@ fn key_from(board: &Board, running: &Period, start: Timestamp) -> String {
 impl LeagueSeat {
     fn new(member: &MemberId, Joined { taken, cohort }: &Joined, may_read: bool) -> Self {
         let board = &taken.live.board;
-        let league = board
-            .league_of(&taken.period)
-            .expect("invariant: a board with seats is a league");
+        let league = board.settings_in(&taken.period);
         let cohort = may_read.then_some(cohort);
         let (own, me) = (
             taken.seat.cohort,
@@ -127,9 +127,7 @@ impl LeagueSeat {
 impl LeagueMemberState {
     fn new(member: &MemberId, found: &FoundPlayer) -> Self {
         let (board, period, player) = (&found.live.board, &found.period, &found.player);
-        let league = board
-            .league_of(period)
-            .expect("invariant: a board with players is a league");
+        let league = board.settings_in(period);
         let seat = player.seat_in(period);
         let tier = seat
             .map(|seat| seat.cohort.tier)

@@ -74,16 +74,13 @@ pub async fn history(
                 look_up(engine, &live, member).await?;
             }
             let shard = &live.shard_of(member).shard;
-            let seats = seats::played(&engine.store, shard, member)
-                .await?
-                .into_iter();
+            let mut seats = seats::played(&engine.store, shard, member).await?;
             let asked = std::slice::from_ref(member);
             let is_seen =
                 visibility == Visibility::All || engine.hidden_among(id, asked).await?.is_empty();
             let end = before.map_or(Timestamp::MAX, |period| start_of(&period));
-            let seats = seats.filter(|played| is_seen && played.start < end);
-            let key = |last: &Played| live.board.period_key_at(last.start);
-            let part = Part::split(seats.take(count + 1).collect(), count, key);
+            seats.retain(|played| is_seen && played.start < end);
+            let part = Part::split(seats, count, |last| live.board.period_key_at(last.start));
             Ok((live, part))
         })
         .await

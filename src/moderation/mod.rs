@@ -12,7 +12,6 @@
 //! id.
 
 pub mod ended_hides;
-pub mod erasures;
 pub mod orders;
 pub mod routes;
 pub mod tasks;

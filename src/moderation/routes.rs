@@ -1,4 +1,4 @@
-//! Hiding members of boards, bringing them back, and listing hidden members.
+//! Hiding members of boards, bringing them back, listing hidden members, and erasing members.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -346,7 +346,7 @@ pub async fn post(
             Action::Hide(_, hide) => Some(hide.clone()),
             Action::Unhide(_) | Action::Forget(..) => None,
         };
-        let begun = work::moderate_all(&app.engine, action).await?;
+        let begun = tasks::job::begin(&app.engine, action, Vec::new()).await?;
         audit.before(&begun.order_before);
         audit.after(&ordered);
         return tasks::routes::begun(&app, begun.number).await;
@@ -371,10 +371,10 @@ pub async fn post(
         });
         let board = board.to_string();
         results.push(match result {
-            Ok(moderated) => {
-                before.push(json!({"board": board, "hidden": hidden(moderated.before)}));
-                let hidden = hidden(moderated.hide);
-                ModerationResult::Done(ModeratedBoard { board, hidden })
+            Ok(change) => {
+                let [was, is] = change.map(hidden);
+                before.push(json!({"board": board, "hidden": was}));
+                ModerationResult::Done(ModeratedBoard { board, hidden: is })
             }
             // Redis is down, so the outcome on the boards is unknown. Repeating the request is safe.
             Err(problem) if problem.kind.status == StatusCode::SERVICE_UNAVAILABLE => {
@@ -412,4 +412,38 @@ pub async fn orders(
     let found = work::list_orders(&app.engine, after.as_ref(), limit).await?;
     let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));
     Ok(JsonResponse(HiddenList { hidden, next }))
+}
+
+/// Erase a member of a board.
+///
+/// After the response nothing shows the member: no score, no rank, no previous score. The service removes its data from all
+/// standings in the background. Events of the member count only if they are after the erasure; the member then starts from
+/// nothing. A hide of the member is kept. The response is the same if the member doesn't exist.
+#[utoipa::path(
+    delete, path = "/v1/boards/{board}/members/{member}", operation_id = "erase_member",
+    responses((status = 204, description = "The member was erased"))
+)]
+pub async fn erase(
+    State(app): Shared,
+    board: BoardId,
+    member: MemberId,
+) -> Result<StatusCode, Problem> {
+    work::erase(&app.engine, &board, &member).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Erase a member of all boards.
+///
+/// After the response nothing shows the member on any board, as if each board had erased it. The job removes the member's
+/// data; its `failed` names boards where that is not possible. Boards created later are not affected.
+#[utoipa::path(
+    delete, path = "/v1/members/{member}", operation_id = "erase_member_everywhere",
+    responses(
+        (status = 202, description = "The member was erased; a job removes its data", body = TaskBody, headers(
+            ("Location" = String, description = "The address of the job"))),
+    )
+)]
+pub async fn erase_everywhere(State(app): Shared, member: MemberId) -> Result<Response, Problem> {
+    let number = work::erase_everywhere(&app.engine, &member).await?;
+    tasks::routes::begun(&app, number).await
 }

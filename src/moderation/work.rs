@@ -5,9 +5,8 @@ use std::time::Instant;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::orders::store::{Order, Whom};
-use super::tasks::model::{Action, Failed, Task, TaskStatus};
-use super::tasks::store::{BegunTask, OrderChange};
+use super::orders::store::{StandingOrder, Whom};
+use super::tasks::model::{Action, FailedOn, Task, TaskStatus};
 use super::{orders, tasks};
 use crate::audit;
 use crate::core::board::store::boards;
@@ -25,21 +24,8 @@ const BOARDS_AT_ONCE: usize = 16;
 /// On how many boards a member is erased concurrently.
 const ERASED_AT_ONCE: usize = 32;
 
-/// A member's hide before and after a change.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Moderated {
-    /// Its hide before; `None` if it was not hidden.
-    pub before: Option<Hide>,
-    /// Its hide now; `None` if it is not hidden.
-    pub hide: Option<Hide>,
-}
-
-/// A member's hide on a board; `None` if it is not hidden.
-async fn hide_of(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<Option<Hide>, Error> {
-    let asked = std::slice::from_ref(member);
-    let hidden = engine.hidden_among(id, asked).await?;
-    Ok(hidden.into_iter().next().map(|(_, hide)| hide))
-}
+/// A member's hide before and after an action on a board; `None` where it is not hidden.
+pub type HideChange = [Option<Hide>; 2];
 
 /// Hides a member of a board; an existing hide keeps its `id`, `since` and `by`. Once this returns, no later read of any
 /// instance shows the member.
@@ -64,7 +50,10 @@ pub async fn hide(
 ///
 /// [`Problem::not_hidden`] if it has none.
 pub async fn require_hide(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<Hide, Error> {
-    let hide = hide_of(engine, id, member).await?;
+    let hidden = engine
+        .hidden_among(id, std::slice::from_ref(member))
+        .await?;
+    let hide = hidden.into_iter().next().map(|(_, hide)| hide);
     hide.ok_or_else(|| Problem::not_hidden(id, member.as_str()).into())
 }
 
@@ -107,7 +96,7 @@ pub async fn erase_everywhere(engine: &Engine, member: &MemberId) -> Result<u64,
     profiles::store::delete(store, member).await?;
     audit::store::forget_member(store, member).await?;
     let forget = Action::Forget(member.clone(), number);
-    let begun = tasks::job::begin(engine, forget, failed, OrderChange::None).await?;
+    let begun = tasks::job::begin(engine, forget, failed).await?;
     engine.wait_for_replicas(Instant::now()).await?;
     Ok(begun.number)
 }
@@ -119,7 +108,7 @@ async fn erase_on_all(
     boards: &BTreeSet<BoardId>,
     member: &MemberId,
     number: u64,
-) -> Result<Vec<Failed>, Error> {
+) -> Result<Vec<FailedOn>, Error> {
     let erased: Vec<_> = boards
         .iter()
         .map(async |id| {
@@ -138,10 +127,17 @@ pub async fn moderate(
     engine: &Engine,
     boards: &[BoardId],
     action: &Action,
-) -> Result<Vec<Result<Moderated, Error>>, Error> {
+) -> Result<Vec<Result<HideChange, Error>>, Error> {
     let moderated: Vec<_> = boards
         .iter()
-        .map(|board| moderate_one(engine, board, action))
+        .map(
+            async |board| match (act(engine, board, action).await?, action) {
+                ([None, _], Action::Unhide(member)) => {
+                    Err(Problem::not_hidden(board, member.as_str()).into())
+                }
+                (change, _) => Ok(change),
+            },
+        )
         .collect();
     let results = stream::iter(moderated)
         .buffered(BOARDS_AT_ONCE)
@@ -151,45 +147,23 @@ pub async fn moderate(
     Ok(results)
 }
 
-async fn moderate_one(
+/// Carries out an action on a board.
+pub(crate) async fn act(
     engine: &Engine,
     board: &BoardId,
     action: &Action,
-) -> Result<Moderated, Error> {
-    let (before, hide) = match action {
+) -> Result<HideChange, Error> {
+    Ok(match action {
         Action::Hide(member, hide) => {
             let Hiding { hide, before } = engine.hide(board, member, hide).await?;
-            (before, Some(hide))
+            [before, Some(hide)]
         }
-        Action::Unhide(member) => {
-            let before = engine.unhide(board, member, None).await?;
-            let not_hidden = || Problem::not_hidden(board, member.as_str());
-            (Some(before.ok_or_else(not_hidden)?), None)
-        }
+        Action::Unhide(member) => [engine.unhide(board, member, None).await?, None],
         Action::Forget(member, number) => {
             engine.end_erasure(board, member, *number).await?;
-            (None, None)
+            [None, None]
         }
-    };
-    Ok(Moderated { before, hide })
-}
-
-/// Hides a member on all boards, including those created later, or brings it back on all boards, in the background.
-pub async fn moderate_all(engine: &Engine, action: Action) -> Result<BegunTask, Error> {
-    let ordered = action.clone();
-    let change = match &ordered {
-        Action::Hide(member, hide) => OrderChange::Give(member, hide),
-        Action::Unhide(member) => OrderChange::End(member),
-        Action::Forget(..) => OrderChange::None,
-    };
-    tasks::job::begin(engine, action, Vec::new(), change).await
-}
-
-pub async fn find_task(engine: &Engine, number: u64) -> Result<Task, Error> {
-    let stored = tasks::store::load(&engine.store, number)
-        .await?
-        .ok_or_else(|| Problem::job_not_found(&number.to_string()))?;
-    Ok(stored.read()?)
+    })
 }
 
 /// Lists tasks with their numbers: up to `count` after `after`. Running tasks come oldest first, finished ones latest
@@ -221,7 +195,7 @@ pub async fn list_orders(
     let items = orders::store::of_members(&engine.store, &items)
         .await?
         .into_iter()
-        .filter_map(|Order { whom, hide, .. }| match whom {
+        .filter_map(|StandingOrder { whom, hide, .. }| match whom {
             Whom::Member(member) => Some((member, hide)),
             Whom::Erased(_) => None,
         })

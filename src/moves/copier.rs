@@ -15,7 +15,7 @@ use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::intake::KnownOffsets;
 use crate::domain::shard::{Shard, Sharding};
-use crate::periods::barriers;
+use crate::periods::closings;
 use crate::queue::{dead_letters, intake};
 use crate::redis::kinds::{Copying, Form, Kind};
 use crate::redis::{Store, StoreError, keys};
@@ -63,7 +63,7 @@ impl Copier {
     pub(super) async fn hand_over_barrier(&self, old: &[Shard]) -> Result<(), Error> {
         let barriers = old
             .iter()
-            .map(|old| barriers::store::read(&self.store, old));
+            .map(|old| closings::store::barriers(&self.store, old));
         let barriers = try_join_all(barriers).await?;
         let raised = barriers.iter().filter_map(|[raised, _]| *raised).max();
         // A closing that waits for the log continues with the new shards.

@@ -318,14 +318,14 @@ impl Mover {
                 return Ok(());
             }
             let noted = of_old.iter().map(|(old, known)| {
-                revisions::work::note_journal(engine, board, old, *known, true)
+                revisions::journals::note_journal(engine, board, old, *known, true)
             });
             let noted = try_join_all(noted).await?;
             if noted.iter().any(|(_, is_more)| *is_more) {
                 continue;
             }
             for new in &self.copier.new {
-                let last = results::store::moderated(store, new).await?.hides;
+                let last = results::store::hide_counters(store, new).await?.hides;
                 let known = known.get(new.tag()).copied();
                 revisions::store::note_lines(store, board, new.tag(), (known, last), &[]).await?;
             }

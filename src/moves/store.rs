@@ -30,7 +30,7 @@ pub use self::copy_in::{CopyIn, copy_in};
 const CALL_ENTRIES_MAX: u32 = 300;
 /// The most changes that one call returns.
 pub const CHANGES_MAX: u32 = CALL_ENTRIES_MAX;
-/// The revision of shards that were never opened.
+/// The amendment of shards that were never opened.
 const NOT_OPEN: u64 = 0;
 /// The value in `copied` for keys that were copied, and not dropped afterwards.
 const DONE: &str = "done";

@@ -17,7 +17,7 @@
 //! 2. `decide.lua` writes the instant of the closing, and what it pins, into the board's head. It names the version that it
 //!    pins, and `define.lua` refuses a change whose caller has not seen the last closing, so each period goes by one
 //!    definition.
-//! 3. `barriers/work.rs` raises the barrier of every shard (`close_shard.lua`). Events queued for before the barrier are
+//! 3. `closings/barriers.rs` raises the barrier of every shard (`close_shard.lua`). Events queued for before the barrier are
 //!    applied first, for at most `max_delay`.
 //! 4. `results/recording.rs` records the results of periods with data in the order of their ends (`record_result.lua`);
 //!    `rewards/` hands out rewards, `turnover/` handles leagues.
@@ -45,11 +45,8 @@
 //! - Data written while a period waits for its closing expires 366 days after its retention ends (`Board::kept_until_ms`);
 //!   the closing then sets the right expiry. So nothing is lost while the service is down, and nothing stays permanently.
 
-pub mod barriers;
 pub mod closings;
-pub mod export;
 pub mod results;
 pub mod revisions;
 pub mod rewards;
-pub mod summary;
 pub mod turnover;

@@ -530,7 +530,7 @@ mod tests {
             ],
         ),
         (
-            "definitions, whose version is a part of a revision",
+            "definitions, whose version is a part of an edition",
             &[
                 "define",
                 "delete",
@@ -541,11 +541,11 @@ mod tests {
             ],
         ),
         (
-            "barriers: they decide the state of a period, which is part of its revision",
+            "barriers: they decide the state of a period, which is part of its edition",
             &["close_shard"],
         ),
         (
-            "when a standing expires: whether it has entries is a part of a revision",
+            "when a standing expires: whether it has entries is a part of an edition",
             &["expire"],
         ),
         (

@@ -6,6 +6,7 @@ pub mod in_league;
 pub mod links;
 pub mod params;
 pub mod queries;
+pub mod summary;
 
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;

@@ -23,7 +23,7 @@ use crate::runtime::join::try_join_all;
 
 /// For how long a deletion is remembered: far longer than a call can be on its way, and than it takes to unlink the data.
 const REMEMBERED: Duration = Duration::from_hours(7 * 24);
-/// The revision in the heads of closed shards: no definition has it.
+/// The amendment in the heads of closed shards: no definition has it.
 const CLOSED: u64 = 0;
 
 /// A deletion that is not finished.

@@ -1,6 +1,6 @@
 //! Boards in memory, and how instances learn of changes.
 //!
-//! A board has a *generation*, which no earlier board had, not even a deleted one of the same name, and a *revision*, which
+//! A board has a *generation*, which no earlier board had, not even a deleted one of the same name, and a *amendment*, which
 //! no other definition of it had. Together they are its version and its `ETag`. An instance holds a copy, which every
 //! script call checks (`core/mod.rs`), and reads a list of announced changes a few times a second (`news.rs`).
 //!
@@ -10,7 +10,7 @@
 //!
 //! Notes:
 //!
-//! - **Stamps.** Generations and revisions are microseconds of Redis' clock, each greater than the one before. A counter
+//! - **Stamps.** Generations and amendments are microseconds of Redis' clock, each greater than the one before. A counter
 //!   would give the same numbers again to other definitions if Redis goes back to an older copy of its data, or to none.
 //!   Instances must notice that even if they make no call. So the list of changes has an epoch, and each server's data a
 //!   replication id (`master_replid`): if either is new, an instance reads all definitions again (`refresh_boards`).

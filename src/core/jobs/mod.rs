@@ -44,7 +44,7 @@
 //! | `hides` | `moderation/ended_hides.rs` | ends hides and standing orders at their `until`; forgets members that were brought back | 1 s |
 //! | `tasks` | `moderation/tasks/job.rs` | lease: carries out on all boards what was ordered | 1 s |
 //! | `closings` | `periods/closings/work.rs` | makes periods final whose wait is over | 1 s |
-//! | `revisions` | `periods/revisions/work.rs` | revises results after members were hidden or brought back | 1 s |
+//! | `revisions` | `periods/revisions/job.rs` | revises results after members were hidden or brought back | 1 s |
 //! | `queues` | `queue/applying.rs` | lease: applies what waits in queues | 100 ms, and when this instance has queued something |
 //! | `queue-index` | `queue/listing.rs` | puts queues back into their index | 1 s |
 //! | `reshard` | `moves/job.rs` | lease: moves a board to other shards | 1 s |

@@ -35,7 +35,7 @@ pub struct Look {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Moment {
     generation: u64,
-    revision: u64,
+    amendment: u64,
     epoch: u32,
     changes: Vec<Changed>,
     key: String,
@@ -53,7 +53,7 @@ impl Look {
         let target = Target::find(&self.live, window, track, &Choice::Current, now)?;
         Ok(Moment {
             generation: board.generation,
-            revision: board.revision,
+            amendment: board.amendment,
             epoch: board.placement.current.epoch,
             changes: self.changes.clone(),
             state: board.state_of(&target.standing.period, self.seen, now),

@@ -37,7 +37,7 @@ impl Engine {
         } else {
             // Once they are closed, no member can be seated there.
             let closings = boards::closings(&self.store, &live.board.id).await?;
-            if closings.unwrap_or_default().results_until < Some(until) {
+            if closings.results_until < Some(until) {
                 (self.hooks.close_league_until)(self, &live.board.id, until).await?;
             }
             let before = known.as_ref().map_or(since, |known| known.since);

@@ -35,6 +35,9 @@ pub struct FieldError {
     pub pointer: String,
     /// What is wrong.
     pub detail: String,
+    /// The other fields that it depends on. If one of these is wrong, it may only follow from that.
+    #[serde(skip)]
+    others: Vec<String>,
 }
 
 impl FieldError {
@@ -43,7 +46,22 @@ impl FieldError {
         Self {
             pointer: pointer.into(),
             detail: detail.to_string(),
+            others: Vec::new(),
         }
+    }
+
+    /// This error, which depends on these other fields, too.
+    #[must_use]
+    pub fn with<T: Into<String>>(mut self, others: impl IntoIterator<Item = T>) -> Self {
+        self.others.extend(others.into_iter().map(Into::into));
+        self
+    }
+
+    /// The fields of the document that it depends on: the one that it is in, and others.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        let own = self.pointer.split('/').nth(1);
+        own.into_iter()
+            .chain(self.others.iter().map(String::as_str))
     }
 
     /// The JSON pointer (RFC 6901) of these steps.
@@ -56,11 +74,13 @@ impl FieldError {
     }
 }
 
-/// Adds a `FieldError` to a list for each rule that does not hold: `pointer, what must hold => what is wrong otherwise;`.
+/// Adds a `FieldError` to a list for each rule that does not hold: `pointer, what must hold => what is wrong otherwise;`. Other
+/// fields that the rule compares follow: `, with [order ties];`.
 macro_rules! require {
-    ($errors:expr; $($pointer:expr, $holds:expr => $detail:expr;)+) => {
+    ($errors:expr; $($pointer:expr, $holds:expr => $detail:expr $(, with [$($other:ident)+])?;)+) => {
         $(if !$holds {
-            $errors.push($crate::domain::board::FieldError::new($pointer, $detail));
+            let error = $crate::domain::board::FieldError::new($pointer, $detail);
+            $errors.push(error$(.with([$(stringify!($other)),+]))?);
         })+
     };
 }
@@ -118,7 +138,7 @@ impl Definition {
             let pointer = format!("/windows/{index}");
             require! { errors;
                 &pointer, !self.windows[..index].contains(window) => "is in the list twice";
-                &pointer, self.is_sum() || !window.is_rolling() => "rolling windows need `update: sum`";
+                &pointer, self.is_sum() || !window.is_rolling() => "rolling windows need `update: sum`", with [update];
             }
         }
     }
@@ -130,23 +150,23 @@ impl Definition {
         ];
         let [min, max] = bounds.map(|(pointer, bound)| {
             let score = bound?.score(self.decimals);
-            let wrong = |error| FieldError::new(pointer, error);
+            let wrong = |error| FieldError::new(pointer, error).with(["decimals"]);
             score.map_err(|error| errors.push(wrong(error))).ok()
         });
         require! { errors;
-            "/score_max", min.zip(max).is_none_or(|(min, max)| min <= max) => "must not be less than `score_min`";
+            "/score_max", min.zip(max).is_none_or(|(min, max)| min <= max) => "must not be less than `score_min`", with [score_min];
         }
     }
 
     fn check_initial(&self, errors: &mut Vec<FieldError>) {
         require! { errors;
-            "/weight", self.is_sum() || self.weight.is_none() => "weights need `update: sum`";
+            "/weight", self.is_sum() || self.weight.is_none() => "weights need `update: sum`", with [update];
         }
         for unit in &self.initial {
             require! { errors;
-                "/initial", self.is_sum() => "initial scores need `update: sum`";
+                "/initial", self.is_sum() => "initial scores need `update: sum`", with [update];
                 "/initial", self.windows.contains(&Window::Period(*unit))
-                    => format!("`{unit}` is not one of the board's windows");
+                    => format!("`{unit}` is not one of the board's windows"), with [windows];
             }
         }
     }
@@ -156,7 +176,7 @@ impl Definition {
         let is_dense = self.ranking == Ranking::Dense && self.league.is_none();
         require! { errors;
             "/shards", (1..=SHARDS_MAX).contains(&self.shards) => "must be from 1 to 64";
-            "/ranking", self.shards <= 1 || !is_dense => "`dense` needs `shards: 1`";
+            "/ranking", self.shards <= 1 || !is_dense => "`dense` needs `shards: 1`", with [shards];
         }
     }
 
@@ -173,15 +193,17 @@ impl Definition {
             require! { errors;
                 "/keep_top", (1..=KEEP_TOP_MAX).contains(&keep_top) => "must be from 1 to 100,000";
                 "/keep_top", !self.windows.iter().any(Window::is_rolling)
-                    => "can't be combined with rolling windows";
-                "/keep_top", self.carryover.is_empty() => "can't be combined with `carryover`";
+                    => "can't be combined with rolling windows", with [windows];
+                "/keep_top", self.carryover.is_empty() => "can't be combined with `carryover`", with [carryover];
                 "/keep_top", rises
-                    => "needs scores that never get worse: `update: sum` with `order: desc` and a `score_min` above 0, `update: max` with `order: desc`, or `update: min` with `order: asc`; and not `ties: last`";
+                    => "needs scores that never get worse: `update: sum` with `order: desc` and a `score_min` above 0, `update: max` with `order: desc`, or `update: min` with `order: asc`; and not `ties: last`",
+                    with [update order score_min ties];
             }
         }
         require! { errors;
             "/entry_data", !self.entry_data || self.ties != Ties::Member
-                => "needs `ties: first` or `ties: last`: with `ties: member` the event of a score is not stored";
+                => "needs `ties: first` or `ties: last`: with `ties: member` the event of a score is not stored",
+                with [ties];
         }
     }
 
@@ -190,10 +212,10 @@ impl Definition {
             let pointer = format!("/carryover/{unit}");
             let is_window = self.windows.contains(&Window::Period(*unit));
             require! { errors;
-                &pointer, self.is_sum() => "carryover needs `update: sum`";
+                &pointer, self.is_sum() => "carryover needs `update: sum`", with [update];
                 &pointer, *unit != Unit::All => "`all` has no next period";
                 &pointer, *unit == Unit::All || is_window
-                    => "must be one of the board's windows";
+                    => "must be one of the board's windows", with [windows];
             }
         }
     }
@@ -207,18 +229,18 @@ impl Definition {
             "/idempotency", idempotency.contains(&self.idempotency.ms())
                 => "must be from 1s to 366d";
             "/closes_at", opening.is_none_or(|(opens, closes)| opens < closes)
-                => "must be after `opens_at`";
+                => "must be after `opens_at`", with [opens_at];
             "/finalize", self.finalize.is_none_or(|finalize| finalize <= FINALIZE_MAX) => "must be at most 31d";
         }
         for (unit, retention) in &self.retention {
             require! { errors;
                 format!("/retention/{unit}"), self.finalize.is_none_or(|finalize| finalize <= *retention)
-                    => "must be at least `finalize`: a standing is kept until it is final";
+                    => "must be at least `finalize`: a standing is kept until it is final", with [finalize];
             }
         }
         require! { errors;
             "/max_delay", self.max_delay.is_none() || self.finalize.is_some()
-                => "needs `finalize`";
+                => "needs `finalize`", with [finalize];
             "/max_delay", self.max_delay.is_none_or(|delay| (MAX_DELAY_MIN..=AGE_MAX).contains(&delay))
                 => "must be from 1s to 24h";
         }

@@ -45,7 +45,7 @@ impl Whom {
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Order {
+pub struct StandingOrder {
     /// The member that it hides.
     pub whom: Whom,
     pub hide: Hide,
@@ -93,13 +93,16 @@ pub async fn members(
 }
 
 /// The standing orders of those of these members that have one.
-pub async fn of_members(store: &Store, members: &[MemberId]) -> Result<Vec<Order>, StoreError> {
+pub async fn of_members(
+    store: &Store,
+    members: &[MemberId],
+) -> Result<Vec<StandingOrder>, StoreError> {
     let names: Vec<String> = members.iter().map(ToString::to_string).collect();
     stored_under(store, &names).await
 }
 
 /// The standing orders that are stored under these names.
-async fn stored_under(store: &Store, names: &[String]) -> Result<Vec<Order>, StoreError> {
+async fn stored_under(store: &Store, names: &[String]) -> Result<Vec<StandingOrder>, StoreError> {
     let mut orders = Vec::with_capacity(names.len());
     for names in names.chunks(CALL_ORDERS_MAX) {
         let fields = names.iter().map(String::as_str);
@@ -121,7 +124,7 @@ pub async fn has_any(store: &Store) -> Result<bool, StoreError> {
 }
 
 /// All standing orders.
-pub async fn all(store: &Store) -> Result<Vec<Order>, StoreError> {
+pub async fn all(store: &Store) -> Result<Vec<StandingOrder>, StoreError> {
     let names = boards::all_listed(store, keys::ORDER_MEMBERS).await?;
     stored_under(store, &names).await
 }
@@ -137,7 +140,7 @@ pub async fn end_some(store: &Store, now: Timestamp) -> Result<bool, StoreError>
 }
 
 /// Reads `number hide`.
-pub(crate) fn parse(name: &str, stored: &str) -> Result<Order, StoreError> {
+pub(crate) fn parse(name: &str, stored: &str) -> Result<StandingOrder, StoreError> {
     let parts = stored
         .split_once(' ')
         .and_then(|(task, hide)| Some((task.parse().ok()?, hide)));
@@ -146,5 +149,5 @@ pub(crate) fn parse(name: &str, stored: &str) -> Result<Order, StoreError> {
     })?;
     let hide = read_json("a standing order", hide)?;
     let whom = Whom::parse(name)?;
-    Ok(Order { whom, hide, task })
+    Ok(StandingOrder { whom, hide, task })
 }

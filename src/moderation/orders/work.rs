@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::store::{self, Order, Whom};
+use super::store::{self, StandingOrder, Whom};
 use crate::core::board::store::boards::{self, Defined};
 use crate::core::{Engine, Error, Outdated};
 use crate::domain::board::Board;
@@ -42,12 +42,16 @@ pub(crate) async fn carry_out_orders(
 }
 
 /// Hides the members of some orders.
-async fn carry_out(engine: &Engine, board: &Arc<Board>, orders: &[Order]) -> Result<(), Error> {
+async fn carry_out(
+    engine: &Engine,
+    board: &Arc<Board>,
+    orders: &[StandingOrder],
+) -> Result<(), Error> {
     if !board.placement.current.is_together() {
         boards::open_shards(&engine.store, board).await?;
     }
     let now = engine.clock.now();
-    let lasting = |order: &&Order| order.hide.until.is_none_or(|until| now < until);
+    let lasting = |order: &&StandingOrder| order.hide.until.is_none_or(|until| now < until);
     let (mut members, mut erased) = (Vec::new(), Vec::new());
     for order in orders.iter().filter(lasting) {
         match &order.whom {

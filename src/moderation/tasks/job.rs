@@ -6,10 +6,10 @@
 
 use std::time::Instant;
 
-use futures::stream::{self, StreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::model::{Action, Failed, Failure, Left, Task};
-use super::store::{self, BegunTask, ORDERS_MAX, OrderChange, StoredTask};
+use super::model::{Action, FailedOn, Task, TaskFailure, TaskLeft};
+use super::store::{self, BegunTask, ORDERS_MAX, StoredTask};
 use crate::core::board::store::boards;
 use crate::core::jobs::faults::Subject;
 use crate::core::jobs::lease::Lease;
@@ -17,7 +17,7 @@ use crate::core::jobs::{Job, JobKind, Progress};
 use crate::core::{Engine, Error};
 use crate::domain::ids::BoardId;
 use crate::domain::problems::{Problem, TOO_MANY_HIDDEN};
-use crate::moderation::orders;
+use crate::moderation::{orders, work};
 use crate::redis::StoreError;
 use crate::redis::leases::Leased;
 use crate::runtime::throttle;
@@ -76,13 +76,12 @@ impl Job for Tasks {
 pub async fn begin(
     engine: &Engine,
     action: Action,
-    failed: Vec<Failed>,
-    change: OrderChange<'_>,
+    failed: Vec<FailedOn>,
 ) -> Result<BegunTask, Error> {
     let total = store::board_count(&engine.store).await?;
-    let mut task = Task::new(action, engine.clock.now(), total);
+    let mut task = Task::new(action.clone(), engine.clock.now(), total);
     task.add_failed(failed);
-    let begun = store::begin(&engine.store, &task, change).await?;
+    let begun = store::begin(&engine.store, &task, &action).await?;
     begun.ok_or_else(|| Problem::too_many_orders(ORDERS_MAX).into())
 }
 
@@ -110,7 +109,7 @@ async fn step_task(
 ) -> Result<Progress, Error> {
     let left = task.left.clone();
     let fault = || StoreError::Unexpected("an open job has nothing left to do".into());
-    let Left { action, after } = left.ok_or_else(fault)?;
+    let TaskLeft { action, after } = left.ok_or_else(fault)?;
     let number = stored.number;
     let boards = if is_overtaken(engine, number, &action).await? {
         Vec::new()
@@ -147,17 +146,16 @@ async fn act_on(
     engine: &Engine,
     action: &Action,
     boards: &[BoardId],
-) -> Result<Vec<Failed>, Error> {
+) -> Result<Vec<FailedOn>, Error> {
     let acts: Vec<_> = boards
         .iter()
-        .map(|board| act(engine, action, board))
+        .map(async |board| failure(board, work::act(engine, board, action).await))
         .collect();
-    let acts: Vec<_> = stream::iter(acts).buffered(BOARDS_AT_ONCE).collect().await;
-    boards
-        .iter()
-        .zip(acts)
-        .filter_map(|(board, acted)| failure(board, acted).transpose())
-        .collect()
+    let failed = stream::iter(acts).buffered(BOARDS_AT_ONCE);
+    failed
+        .try_filter_map(async |failed| Ok(failed))
+        .try_collect()
+        .await
 }
 
 /// What a task notes of a board by the result of its action there, if that failed.
@@ -166,30 +164,22 @@ async fn act_on(
 ///
 /// The error itself if it is no fault of the board, for example if a server does not answer: then the action is to be
 /// repeated on all boards.
-pub fn failure(board: &BoardId, acted: Result<(), Error>) -> Result<Option<Failed>, Error> {
+pub fn failure<T>(board: &BoardId, acted: Result<T, Error>) -> Result<Option<FailedOn>, Error> {
     let Err(error) = acted else {
         return Ok(None);
     };
     let failure = match &error {
         // It was deleted meanwhile.
         Error::BoardNotFound(_) => return Ok(None),
-        error if error.is(TOO_MANY_HIDDEN) => Failure::Full,
-        Error::Unreadable { .. } | Error::OtherFormat(_) => Failure::Unreadable,
-        error if error.is_fault() => Failure::Fault,
+        error if error.is(TOO_MANY_HIDDEN) => TaskFailure::Full,
+        Error::Unreadable { .. } | Error::OtherFormat(_) => TaskFailure::Unreadable,
+        error if error.is_fault() => TaskFailure::Fault,
         _ => return Err(error),
     };
     tracing::error!(%board, %error, "a job for all boards failed for one board");
-    Ok(Some(Failed {
+    Ok(Some(FailedOn {
         board: board.clone(),
         failure,
         detail: error.to_string(),
     }))
-}
-
-async fn act(engine: &Engine, action: &Action, board: &BoardId) -> Result<(), Error> {
-    match action {
-        Action::Hide(member, hide) => engine.hide(board, member, hide).await.map(drop),
-        Action::Unhide(member) => engine.unhide(board, member, None).await.map(drop),
-        Action::Forget(member, number) => engine.end_erasure(board, member, *number).await,
-    }
 }

@@ -50,7 +50,7 @@ pub enum TaskStatus {
 /// Why a task failed on a board.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Failure {
+pub enum TaskFailure {
     /// The board has the maximum number of hidden members.
     Full,
     /// The stored definition can't be read.
@@ -62,9 +62,9 @@ pub enum Failure {
 /// A board on which a task failed.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Failed {
+pub struct FailedOn {
     pub board: BoardId,
-    pub failure: Failure,
+    pub failure: TaskFailure,
     /// The reason, for people.
     pub detail: String,
 }
@@ -72,7 +72,7 @@ pub struct Failed {
 /// The remaining work of a task.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Left {
+pub struct TaskLeft {
     /// The action on each board. It names a member, so it is deleted when the task is finished.
     pub action: Action,
     /// The last board that it handled, in the order of their ids; `None` before the first.
@@ -92,9 +92,9 @@ pub struct Task {
     /// How many boards it has processed.
     pub done: u64,
     /// The first boards on which it failed.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedOn>,
     /// The remaining work; `None` once it is finished.
-    pub left: Option<Left>,
+    pub left: Option<TaskLeft>,
 }
 
 impl Action {
@@ -117,7 +117,7 @@ impl Task {
             total,
             done: 0,
             failed: Vec::new(),
-            left: Some(Left {
+            left: Some(TaskLeft {
                 action,
                 after: None,
             }),
@@ -132,7 +132,7 @@ impl Task {
     }
 
     /// Records that it handled the next boards, in the order of their ids, and on which of them it failed.
-    pub fn advance(&mut self, boards: &[BoardId], failed: Vec<Failed>) {
+    pub fn advance(&mut self, boards: &[BoardId], failed: Vec<FailedOn>) {
         let (Some(left), Some(last)) = (&mut self.left, boards.last()) else {
             return;
         };
@@ -142,7 +142,7 @@ impl Task {
     }
 
     /// Records boards on which it failed, as long as there is room.
-    pub fn add_failed(&mut self, failed: Vec<Failed>) {
+    pub fn add_failed(&mut self, failed: Vec<FailedOn>) {
         for new in failed {
             let is_known = self.failed.iter().any(|known| known.board == new.board);
             if !is_known && self.failed.len() < FAILED_MAX {
@@ -168,9 +168,9 @@ mod tests {
         let mut task = Task::new(Action::Unhide(member), now, 2);
         let boards = ["a", "b"].map(|id| BoardId::parse(id).unwrap());
         let failed: Vec<_> = (0..=FAILED_MAX)
-            .map(|number| Failed {
+            .map(|number| FailedOn {
                 board: BoardId::parse(&format!("b{number}")).unwrap(),
-                failure: Failure::Fault,
+                failure: TaskFailure::Fault,
                 detail: "a fault".to_owned(),
             })
             .collect();

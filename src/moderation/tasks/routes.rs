@@ -5,7 +5,9 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::model::{Failed, Failure, Task, TaskKind, TaskStatus};
+use super::model::{FailedOn, Task, TaskFailure, TaskKind, TaskStatus};
+use super::store;
+use crate::core::Error;
 use crate::domain::time::Timestamp;
 use crate::http::App;
 use crate::http::extract::{JsonResponse, JsonResult, Path, Query, Shared, State, part_params};
@@ -65,6 +67,14 @@ part_params! {
 }
 
 impl TaskBody {
+    async fn find(app: &App, number: u64) -> Result<Self, Problem> {
+        let stored = store::load(&app.engine.store, number)
+            .await
+            .map_err(Error::from)?;
+        let stored = stored.ok_or_else(|| Problem::job_not_found(&number.to_string()))?;
+        Ok(Self::new(number, stored.read().map_err(Error::from)?))
+    }
+
     fn new(number: u64, task: Task) -> Self {
         Self {
             id: number.to_string(),
@@ -80,12 +90,12 @@ impl TaskBody {
     }
 }
 
-impl From<Failed> for FailedBoard {
-    fn from(failed: Failed) -> Self {
+impl From<FailedOn> for FailedBoard {
+    fn from(failed: FailedOn) -> Self {
         let problem = match failed.failure {
-            Failure::Full => Problem::new(TOO_MANY_HIDDEN, failed.detail),
-            Failure::Unreadable => Problem::new(INTERNAL, failed.detail),
-            Failure::Fault => Problem::internal(failed.detail),
+            TaskFailure::Full => Problem::new(TOO_MANY_HIDDEN, failed.detail),
+            TaskFailure::Unreadable => Problem::new(INTERNAL, failed.detail),
+            TaskFailure::Fault => Problem::internal(failed.detail),
         };
         Self {
             board: failed.board.to_string(),
@@ -96,10 +106,7 @@ impl From<Failed> for FailedBoard {
 
 /// The response to a request that began a job.
 pub(crate) async fn begun(app: &App, number: u64) -> Result<Response, Problem> {
-    let job = TaskBody::new(
-        number,
-        moderation::work::find_task(&app.engine, number).await?,
-    );
+    let job = TaskBody::find(app, number).await?;
     let location = [(header::LOCATION, format!("/v1/jobs/{number}"))];
     Ok((StatusCode::ACCEPTED, location, JsonResponse(job)).into_response())
 }
@@ -123,8 +130,7 @@ pub async fn get(State(app): Shared, Path(id): Path<String>) -> JsonResult<TaskB
     if number.to_string() != id {
         return Err(unknown());
     }
-    let task = moderation::work::find_task(&app.engine, number).await?;
-    Ok(JsonResponse(TaskBody::new(number, task)))
+    Ok(JsonResponse(TaskBody::find(&app, number).await?))
 }
 
 /// List jobs.

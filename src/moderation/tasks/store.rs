@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::model::{KEPT, Task, TaskStatus};
+use super::model::{Action, KEPT, Task, TaskStatus};
 use crate::domain::hide::Hide;
 use crate::domain::ids::MemberId;
 use crate::domain::time::Timestamp;
@@ -15,16 +15,6 @@ use crate::redis::{StoreError, keys, script};
 
 /// How many standing orders there may be.
 pub const ORDERS_MAX: usize = 10_000;
-
-/// How a task changes the standing orders in the step that begins it.
-#[derive(Clone, Copy, Debug)]
-pub enum OrderChange<'a> {
-    None,
-    /// The member is hidden, including on boards created later.
-    Give(&'a MemberId, &'a Hide),
-    /// The member's standing order ends, if there is one.
-    End(&'a MemberId),
-}
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BegunTask {
@@ -46,17 +36,17 @@ impl StoredTask {
     }
 }
 
-/// Begins a task, and changes the standing orders in the same step. `None`, and no effect, if there are [`ORDERS_MAX`]
-/// standing orders already.
+/// Begins the task of an action. In the same step a hide becomes a standing order of the member, and an unhide ends that.
+/// `None`, and no effect, if there are [`ORDERS_MAX`] standing orders already.
 pub async fn begin(
     store: &Store,
     task: &Task,
-    change: OrderChange<'_>,
+    action: &Action,
 ) -> Result<Option<BegunTask>, StoreError> {
-    let (member, hide) = match change {
-        OrderChange::None => (None, None),
-        OrderChange::Give(member, hide) => (Some(member), Some(hide)),
-        OrderChange::End(member) => (Some(member), None),
+    let (member, hide) = match action {
+        Action::Hide(member, hide) => (Some(member), Some(hide)),
+        Action::Unhide(member) => (Some(member), None),
+        Action::Forget(..) => (None, None),
     };
     let name = match member {
         Some(member) => orders::store::stored_name(store, member).await?,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::work::{self, Waiting};
+use super::work::{self, WaitingEvents};
 use crate::domain::ids::BoardId;
 use crate::domain::instance::{Instance, Part};
 use crate::domain::time::Timestamp;
@@ -63,7 +63,7 @@ pub struct LogBody {
 }
 
 impl QueueBody {
-    fn new(board: &BoardId, waiting: &Waiting) -> Self {
+    fn new(board: &BoardId, waiting: &WaitingEvents) -> Self {
         Self {
             board: board.to_string(),
             events: waiting.size.events,
@@ -265,7 +265,7 @@ pub async fn instances(State(app): Shared) -> JsonResult<InstanceList> {
         .await?
         .into_iter()
         .map(|(id, instance)| InstanceBody::new(id, instance));
-    let warning = warnings::queues::unapplied(&app.engine).await?;
+    let warning = warnings::unapplied_queues(&app.engine).await?;
     Ok(JsonResponse(InstanceList {
         instances: instances.collect(),
         warnings: warning.into_iter().collect(),

@@ -108,11 +108,7 @@ pub async fn of_shard(
     for unit in units {
         all.add(of_periods(store, shard, unit, part_of(PERIODS_MAX, shards)).await?);
         let recorded = shard.recorded_in(&Period::endless(unit));
-        measured.extend(
-            recorded
-                .iter()
-                .map(|standing| prefix(shard, standing.series)),
-        );
+        measured.extend(recorded.iter().map(|one| prefix(shard, one.series)));
     }
     let is_measured = |kind: Kind, key: &str| {
         matches!(kind.form(), Form::Single)
@@ -120,16 +116,8 @@ pub async fn of_shard(
             || measured.iter().any(|prefix| key.starts_with(prefix))
     };
     let registry = keys::registry(tag, shard.generation);
-    all.add(
-        of_registry(
-            store,
-            shard,
-            registry,
-            part_of(OTHERS_MAX, shards),
-            is_measured,
-        )
-        .await?,
-    );
+    let count = part_of(OTHERS_MAX, shards);
+    all.add(of_registry(store, shard, (registry, count), is_measured).await?);
     Ok(all)
 }
 
@@ -143,16 +131,8 @@ pub async fn of_home(store: &Store, home: &Shard, homes: usize) -> Result<Footpr
     }
     let mut all = measure(store, whole).await?;
     let is_measured = |kind: Kind, _: &str| kind.form() == Form::Single;
-    all.add(
-        of_registry(
-            store,
-            home,
-            registry,
-            part_of(OTHERS_MAX, homes),
-            is_measured,
-        )
-        .await?,
-    );
+    let count = part_of(OTHERS_MAX, homes);
+    all.add(of_registry(store, home, (registry, count), is_measured).await?);
     Ok(all)
 }
 
@@ -186,8 +166,7 @@ async fn of_periods(
 async fn of_registry(
     store: &Store,
     shard: &Shard,
-    registry: String,
-    count: usize,
+    (registry, count): (String, usize),
     is_measured: impl Fn(Kind, &str) -> bool,
 ) -> Result<Footprint, StoreError> {
     let all: u64 = store.command("SCARD", [&registry]).await?;

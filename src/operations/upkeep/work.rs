@@ -23,7 +23,7 @@ const AT_ONCE: usize = 16;
 
 /// The events that wait in the queues of a board.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Waiting {
+pub struct WaitingEvents {
     /// How much waits.
     pub size: QueueSize,
     /// Since when the first event waits, by the clock of Redis; `None` if none waits.
@@ -53,12 +53,10 @@ pub async fn footprint(engine: &Engine, id: &BoardId) -> Result<Footprint, Error
     let of_homes = homes
         .iter()
         .map(|home| store::of_home(store, home, homes.len()));
+    let mut parts = try_join_all(of_shards).await?;
+    parts.extend(try_join_all(of_homes).await?);
     let mut all = store::of_board(store, &board).await?;
-    for part in try_join_all(of_shards)
-        .await?
-        .into_iter()
-        .chain(try_join_all(of_homes).await?)
-    {
+    for part in parts {
         all.add(part);
     }
     let used = store.memory_used().await;
@@ -67,7 +65,7 @@ pub async fn footprint(engine: &Engine, id: &BoardId) -> Result<Footprint, Error
 }
 
 /// What waits on a board.
-pub async fn queue(engine: &Engine, id: &BoardId) -> Result<Waiting, Error> {
+pub async fn queue(engine: &Engine, id: &BoardId) -> Result<WaitingEvents, Error> {
     let shards = engine.board(id).await?.shards();
     let names = shards.iter().map(QueueName::of);
     waiting(engine, &names.collect::<Vec<_>>()).await
@@ -79,7 +77,7 @@ pub async fn queues(
     engine: &Engine,
     after: Option<&BoardId>,
     count: usize,
-) -> Result<Part<(BoardId, Waiting), BoardId>, Error> {
+) -> Result<Part<(BoardId, WaitingEvents), BoardId>, Error> {
     let mut of_boards: BTreeMap<BoardId, Vec<QueueName>> = BTreeMap::new();
     for name in queues::listed(&engine.store).await? {
         of_boards.entry(name.id.clone()).or_default().push(name);
@@ -109,7 +107,7 @@ pub async fn backlog(engine: &Engine) -> Result<Vec<Backlog>, Error> {
     }
 }
 
-async fn waiting(engine: &Engine, names: &[QueueName]) -> Result<Waiting, Error> {
+async fn waiting(engine: &Engine, names: &[QueueName]) -> Result<WaitingEvents, Error> {
     let store = &engine.store;
     let of_queue = async |name: &QueueName| {
         try_join(
@@ -123,7 +121,7 @@ async fn waiting(engine: &Engine, names: &[QueueName]) -> Result<Waiting, Error>
         .buffer_unordered(AT_ONCE)
         .try_collect()
         .await?;
-    let mut all = Waiting::default();
+    let mut all = WaitingEvents::default();
     for (size, since) in queues {
         all.size.add(size);
         all.since = all.since.into_iter().chain(since).min();

@@ -1,5 +1,6 @@
-//! Makes periods final: the job, the requests that can't wait for it, and the route that closes a period early.
+//! Makes periods final: decides closings, raises the barriers of shards, and lets periods expire. A job does that, and
+//! requests that can't wait for it.
 
-pub mod routes;
+pub mod barriers;
 pub mod store;
 pub mod work;

@@ -12,31 +12,31 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::store::{self, Keys};
+use super::barriers::raise_barriers;
+use super::store::{self, KeyRange, QueueWait};
 use crate::core::board::store::board_notes::{self, NotedFor};
 use crate::core::board::store::boards;
 use crate::core::jobs::clock::trusted_now;
 use crate::core::jobs::faults::Subject;
 use crate::core::jobs::{Job, JobKind, Progress};
-use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard};
+use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
 use crate::domain::board::Board;
-use crate::domain::closing::{self, Closings};
+use crate::domain::closing;
 use crate::domain::ids::BoardId;
 use crate::domain::period::{Period, Unit};
 use crate::domain::problems::Problem;
 use crate::domain::shard::Shard;
 use crate::domain::time::{Span, Timestamp};
-use crate::periods::barriers::store::QueueWait;
+use crate::periods::results;
 use crate::periods::turnover::work::Turnover;
-use crate::periods::{barriers, results};
 use crate::queue;
 use crate::redis::StoreError;
 use crate::runtime::join::try_join_all;
 
 /// How long a request waits for a closing to finish. Completed steps are kept.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(8);
-/// How many parts of periods expire concurrently.
-const PARTS_AT_ONCE: usize = 16;
+/// In how many shards a period expires concurrently.
+const SHARDS_AT_ONCE: usize = 16;
 
 /// The job: closes periods whose wait is over, on all boards.
 #[derive(Clone, Copy, Debug)]
@@ -93,12 +93,10 @@ async fn wait(engine: &Engine, max_delay: Option<Span>) -> Result<Option<QueueWa
 
 /// Decides the closing of a board that is due, or plans when one will be.
 async fn decide_due(engine: &Engine, id: &BoardId) -> Result<Progress, Error> {
-    let (Some(live), Some(closings)) = (
-        engine.find_board(id).await?,
-        boards::closings(&engine.store, id).await?,
-    ) else {
+    let Some(live) = engine.find_board(id).await? else {
         return Ok(Progress::Done);
     };
+    let closings = boards::closings(&engine.store, id).await?;
     if closings.is_pending() {
         // Another caller has just decided one.
         return Ok(Progress::More);
@@ -151,10 +149,7 @@ pub(crate) async fn close_until(
             return Err(Error::pending(left));
         }
         let live = engine.live_board(id).await?;
-        let closings = boards::closings(&engine.store, id)
-            .await?
-            .unwrap_or_default();
-        if closings.until >= Some(until) {
+        if boards::closings(&engine.store, id).await?.until >= Some(until) {
             return Ok(());
         }
         decide(engine, &live.board, until).await?;
@@ -238,21 +233,25 @@ async fn first_with_data(
 ) -> Result<Option<Period>, Error> {
     let calendar = &live.board.calendar;
     let from = calendar.key(&calendar.containing(unit, after));
-    let wanted = Keys {
-        from: Bound::Included(&from),
-        to: Bound::Unbounded,
-        is_newest_first: false,
-    };
-    let reads = live
-        .shards
-        .iter()
-        .map(|live| store::periods(&engine.store, &live.shard, unit, wanted, 1));
-    let keys = try_join_all(reads).await?;
-    let first = keys.into_iter().flatten().min();
-    let section = first
-        .map(|key| live.section_noted(unit, &key))
-        .transpose()?;
+    let range = (Bound::Included(&*from), Bound::Unbounded);
+    let keys = periods_in(engine, &live.shards, unit, (range, false), 1).await?;
+    let first = keys.iter().min();
+    let section = first.map(|key| live.section_noted(unit, key)).transpose()?;
     Ok(section.map(|section| section.period))
+}
+
+/// The keys of up to `count` periods of a unit with data in each of these shards: see [`store::periods`].
+pub(crate) async fn periods_in(
+    engine: &Engine,
+    shards: &[LiveShard],
+    unit: Unit,
+    range: KeyRange<'_>,
+    count: usize,
+) -> Result<Vec<String>, StoreError> {
+    let of_shards = shards
+        .iter()
+        .map(|live| store::periods(&engine.store, &live.shard, unit, range, count));
+    Ok(try_join_all(of_shards).await?.concat())
 }
 
 #[derive(Debug)]
@@ -276,15 +275,15 @@ enum Step {
 /// The work left for periods that end at the same instant.
 #[derive(Debug)]
 enum Ending {
-    /// Their results are recorded; these parts are to expire.
-    Expiring(Vec<Part>),
+    /// Their results are recorded; these are to expire.
+    Expiring(Vec<ExpiringPeriod>),
     /// It is a period of a league.
     Turning(Turnover),
 }
 
 /// A shard's data of a period.
 #[derive(Clone, Debug)]
-struct Part {
+struct ExpiringPeriod {
     shard: Shard,
     period: Period,
     expires_at_ms: i64,
@@ -309,20 +308,17 @@ impl Closing {
 
     async fn try_step(&mut self, engine: &Engine) -> Result<Step, Error> {
         let closings = boards::closings(&engine.store, &self.id).await?;
-        let pending = closings.filter(Closings::is_pending);
-        let Some(closings) = pending else {
-            return Ok(Step::Done);
-        };
-        let Some((until, after)) = closings.until.zip(closings.results_until) else {
-            return Ok(Step::Done);
-        };
-        let Some(live) = engine.find_board(&self.id).await? else {
+        let (true, Some(until), Some(after), Some(live)) = (
+            closings.is_pending(),
+            closings.until,
+            closings.results_until,
+            engine.find_board(&self.id).await?,
+        ) else {
             return Ok(Step::Done);
         };
         if self.closed_until != Some(until) {
             let wait = wait(engine, closings.max_delay()).await?;
-            let raised = barriers::work::raise_barriers(engine, &live.board, until, wait);
-            if raised.await? == Progress::More {
+            if raise_barriers(engine, &live.board, until, wait).await? == Progress::More {
                 return Ok(Step::WaitsForQueues);
             }
             self.closed_until = Some(until);
@@ -341,7 +337,7 @@ impl Closing {
         let stepped = ending.step(engine, &live).await;
         match stepped {
             Ok(Progress::Done) => store::note_results(&engine.store, &live.board, at).await?,
-            // The parts that expire may belong to shards no longer in use.
+            // What expires may be in shards that are no longer in use.
             Err(_) if !live.board.is_league() => {}
             _ => self.ending = Some((at, ending)),
         }
@@ -360,52 +356,40 @@ impl Ending {
             results::recording::record(engine, live, &(*period).into()).await?;
             board_notes::note(&engine.store, NotedFor::Outbox, board).await?;
         }
-        let parts = periods.into_iter().flat_map(|period| {
-            let expires_at_ms = board.expires_at_ms(&period);
-            live.shards
-                .iter()
-                .map(|live| &live.shard)
-                .filter_map(move |shard| {
-                    Some(Part {
-                        shard: shard.clone(),
-                        period,
-                        expires_at_ms: expires_at_ms?,
-                        cursor: None,
-                    })
-                })
-        });
-        Ok(Self::Expiring(parts.collect()))
+        let mut expiring = Vec::new();
+        for period in periods {
+            let Some(expires_at_ms) = board.expires_at_ms(&period) else {
+                continue;
+            };
+            expiring.extend(live.shards.iter().map(|live| ExpiringPeriod {
+                shard: live.shard.clone(),
+                period,
+                expires_at_ms,
+                cursor: None,
+            }));
+        }
+        Ok(Self::Expiring(expiring))
     }
 
     async fn step(&mut self, engine: &Engine, live: &LiveBoard) -> Result<Progress, Error> {
-        let parts = match self {
+        let expiring = match self {
             Self::Turning(turnover) => return turnover.step(engine, live).await,
-            Self::Expiring(parts) => parts,
+            Self::Expiring(expiring) => expiring,
         };
-        let count = parts.len().min(PARTS_AT_ONCE);
-        let left = parts[..count].iter().map(|part| part.expire(engine));
-        let left = try_join_all(left).await?;
-        drop(parts.splice(..count, left.into_iter().flatten()));
-        Ok(Progress::more_if(!parts.is_empty()))
+        let count = expiring.len().min(SHARDS_AT_ONCE);
+        let left = try_join_all(expiring[..count].iter().map(|one| one.expire(engine))).await?;
+        drop(expiring.splice(..count, left.into_iter().flatten()));
+        Ok(Progress::more_if(!expiring.is_empty()))
     }
 }
 
-impl Part {
+impl ExpiringPeriod {
     /// Lets it expire by a step; returns the remaining work.
     async fn expire(&self, engine: &Engine) -> Result<Option<Self>, StoreError> {
-        let (store, now) = (&engine.store, engine.clock.now());
-        let cursor = self.cursor.as_deref();
-        let section = self.period.into();
-        Ok(store::expire_period(
-            store,
-            &self.shard,
-            &section,
-            self.expires_at_ms,
-            now,
-            cursor,
-        )
-        .await?
-        .map(|cursor| Self {
+        let (shard, section, cursor) = (&self.shard, self.period.into(), self.cursor.as_deref());
+        let expires = (self.expires_at_ms, engine.clock.now());
+        let next = store::expire_period(&engine.store, shard, &section, expires, cursor).await?;
+        Ok(next.map(|cursor| Self {
             cursor: Some(cursor),
             ..self.clone()
         }))

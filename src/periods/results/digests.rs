@@ -10,16 +10,14 @@ use serde::{Deserialize, Serialize};
 use sha2::digest::common::hazmat::{SerializableState, SerializedState};
 use sha2::{Digest, Sha256};
 
-use super::recording::{self, standing_of, window_of};
-use super::store::{self, Moderated, Noted, PeriodResult};
+use super::recording::{self, standing_of};
+use super::store::{self, DigestNote, HideCounters, PeriodResult};
 use crate::core::read::scroll::{Scroll, ScrollPlace};
 use crate::core::read::store::standings::Entry;
 use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::board::Board;
 use crate::domain::league::Section;
 use crate::domain::secret::{from_hexadecimal, hexadecimal};
-use crate::domain::window::Window;
-use crate::redis::StoreError;
 
 /// How long one request works on a digest. The next one continues.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(2);
@@ -41,23 +39,18 @@ struct Making {
 struct Wanted<'a> {
     live: &'a LiveBoard,
     section: &'a Section,
-    key: &'a str,
     result: &'a PeriodResult,
     /// The shards' counters of hides and erasures, all of which the result includes.
-    basis: &'a BTreeMap<String, Moderated>,
+    basis: &'a BTreeMap<String, HideCounters>,
 }
 
 impl Wanted<'_> {
-    fn named(&self) -> (Window, &str) {
-        (window_of(self.section), self.key)
-    }
-
-    fn note<T>(&self, noted: T) -> Noted<T> {
+    fn note<T>(&self, noted: T) -> DigestNote<T> {
         let of_shards = self
             .basis
             .iter()
-            .map(|(tag, moderated)| (tag.clone(), moderated.anonymised));
-        Noted {
+            .map(|(tag, hide_counters)| (tag.clone(), hide_counters.anonymised));
+        DigestNote {
             revision: self.result.revision,
             anonymised: of_shards.filter(|(_, count)| *count > 0).collect(),
             noted,
@@ -65,7 +58,7 @@ impl Wanted<'_> {
     }
 
     /// What is stored, if it belongs to this digest.
-    fn own<T>(&self, other: Noted<T>) -> Option<T> {
+    fn own<T>(&self, other: DigestNote<T>) -> Option<T> {
         let own = self.note(());
         let is_own = own.revision == other.revision && own.anonymised == other.anonymised;
         is_own.then_some(other.noted)
@@ -79,18 +72,15 @@ pub(crate) async fn of_result(
     live: &LiveBoard,
     section: &Section,
     result: &PeriodResult,
-    basis: &BTreeMap<String, Moderated>,
+    basis: &BTreeMap<String, HideCounters>,
 ) -> Result<Option<String>, Error> {
-    let key = &live.board.section_key(section);
     let wanted = Wanted {
         live,
         section,
-        key,
         result,
         basis,
     };
-    let (made, making) =
-        store::digest::<Making>(&engine.store, &live.board, wanted.named()).await?;
+    let (made, making) = store::digest::<Making>(&engine.store, &live.board, section).await?;
     // Once the entries have expired, an earlier digest is all there is.
     let older = made
         .as_ref()
@@ -114,9 +104,14 @@ async fn make(
     (mut hash, place): (Sha256, ScrollPlace),
     older: Option<String>,
 ) -> Result<Option<String>, Error> {
-    let Wanted { live, result, .. } = wanted;
+    let Wanted {
+        live,
+        section,
+        result,
+        basis,
+    } = wanted;
     let (board, store) = (&live.board, &engine.store);
-    let mut scroll = Scroll::new(board, standing_of(board, wanted.section), place);
+    let mut scroll = Scroll::new(board, standing_of(board, section), place);
     let (begun, mut noted) = (Instant::now(), place.entries);
     loop {
         let entries = scroll.next(engine, STEP_ENTRIES).await?;
@@ -127,7 +122,7 @@ async fn make(
         if !is_end && !is_late && place.entries - noted < NOTED_ENTRIES {
             continue;
         }
-        if recording::moderated(engine, live, wanted.section).await? != *wanted.basis {
+        if recording::hide_counters(engine, live, section).await? != **basis {
             // The entries may be from different revisions.
             return Ok(None);
         }
@@ -136,25 +131,15 @@ async fn make(
         }
         if is_end {
             let digest = wanted.note(hexadecimal(&hash.finalize()));
-            let noted = store::note_digest(store, board, wanted.named(), true, &digest);
-            unless_stale(noted.await)?;
+            store::note_digest(store, board, section, true, &digest).await?;
             return Ok(Some(digest.noted));
         }
         noted = place.entries;
         let making = wanted.note(Making::of(&hash, place));
-        let making = store::note_digest(store, board, wanted.named(), false, &making);
-        unless_stale(making.await)?;
+        store::note_digest(store, board, section, false, &making).await?;
         if is_late {
             return Ok(None);
         }
-    }
-}
-
-/// If the definition has changed meanwhile, nothing is stored, and the next request makes the digest.
-fn unless_stale<T>(noted: Result<T, StoreError>) -> Result<(), StoreError> {
-    match noted {
-        Ok(_) | Err(StoreError::Stale) => Ok(()),
-        Err(error) => Err(error),
     }
 }
 

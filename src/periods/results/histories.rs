@@ -3,13 +3,13 @@
 
 use std::collections::HashSet;
 
-use super::recording::window_of;
 use super::store;
 use crate::core::write::store::seats::{self, HISTORY_LINES_MAX};
 use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::ids::MemberId;
 use crate::domain::league::Section;
 use crate::domain::period::Period;
+use crate::domain::window::Window;
 use crate::periods::rewards;
 use crate::runtime::join::try_join_all;
 
@@ -25,12 +25,7 @@ pub(crate) async fn of_member(
 ) -> Result<(HashSet<Section>, Option<Period>), Error> {
     let home = &live.shard_of(member).shard;
     // The player first: a seat that is turned meanwhile is then in its history.
-    let members = std::slice::from_ref(member);
-    let found = seats::players(&engine.store, home, members)
-        .await?
-        .pop()
-        .transpose()?
-        .flatten();
+    let found = live.player(member).await?;
     let played = seats::played(&engine.store, home, member).await?;
     let seat = found
         .and_then(|found| found.player.seat)
@@ -64,7 +59,7 @@ pub(crate) async fn rewarded_seat(
             if known.is_some() || !first.is_some_and(is_earlier) {
                 return Ok(known.copied());
             }
-            let (board, window) = (&live.board, window_of(&(*period).into()));
+            let (board, window) = (&live.board, Window::Period(period.unit));
             let key = board.calendar.key(period);
             // After the names of its cohorts.
             let mut before = format!("{key}0");

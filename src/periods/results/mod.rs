@@ -17,10 +17,12 @@
 //!   no name is recorded after its removal.
 //! - **Digests** are made on first request by scrolling the standing. The hash state and the place are kept in Redis, so
 //!   any instance can continue; they are stored only if no hide and no erasure came meanwhile.
+//! - **Exports** (`export.rs`) stream the whole standing, one part in memory at a time.
 //! - **Histories** (`histories.rs`): in a league, a hide is looked for in the sections of the member's seats; if the
 //!   history has lost its first lines, also in all earlier sections.
 
 pub mod digests;
+pub mod export;
 pub(crate) mod histories;
 pub mod periods;
 pub mod recording;

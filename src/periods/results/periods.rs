@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 
 use super::recording::winner_of;
-use super::store::{self, PeriodResult, Recorded, Winner};
+use super::store::{self, PeriodResult, RecordedResult, Winner};
 use crate::core::board::store::boards;
 use crate::core::read::merge::Merged;
 use crate::core::read::period::{Choice, Target, find_window};
@@ -23,9 +23,17 @@ use crate::domain::state::{PeriodState, Seen};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::periods::closings;
-use crate::periods::closings::store::Keys;
+use crate::periods::closings::work::periods_in;
 use crate::redis::Freshness;
 use crate::runtime::join::try_join_all;
+
+/// A period of a window, as a request names it.
+#[derive(Clone, Debug)]
+pub struct PeriodName {
+    pub board: BoardId,
+    pub window: String,
+    pub choice: Choice,
+}
 
 /// A period, its state and its result.
 #[derive(Clone, Debug)]
@@ -53,42 +61,38 @@ pub struct PeriodCohorts {
     pub with_result: u64,
 }
 
-/// A range of keys of periods, both ends excluded.
-#[derive(Clone, Debug, Default)]
-pub struct Between {
-    /// Only newer periods.
-    pub after: Option<String>,
-    /// Only older periods.
-    pub before: Option<String>,
-}
+/// Only periods after one key and before another.
+pub(crate) type Between<'a> = (Option<&'a str>, Option<&'a str>);
 
 /// The board, and up to `count` periods of a window that have data or a result, newest first.
-pub async fn list_periods(
+pub(crate) async fn list_periods(
     engine: &Engine,
     id: &BoardId,
     window: &str,
-    between: &Between,
+    between: Between<'_>,
     count: usize,
 ) -> Result<(Arc<LiveBoard>, Part<FoundPeriod>), Error> {
     engine
         .with_board(id, async |live| {
             let (named, unit) = unit_of(&live, window)?;
-            between.check(&live, unit)?;
+            for (name, key) in [("after", between.0), ("before", between.1)] {
+                let parsed = key.map(|key| live.board.calendar.parse_key(unit, key));
+                parsed
+                    .transpose()
+                    .map_err(|error| Problem::invalid_parameter(name, error))?;
+            }
             if live.board.is_league() {
                 let periods = league_periods(engine, &live, window, between, count).await?;
                 return Ok((live, periods));
             }
             let keys = keys_between(engine, &live, unit, between, count + 1).await?;
             let Part { items, next } = Part::split(keys, count, String::clone);
-            let store = &engine.store;
-            let recorded = store::read_many(store, &live.board, named, &items).await?;
-            let now = engine.clock.now();
+            let recorded = store::read_many(&engine.store, &live.board, named, &items).await?;
             let found = items
                 .into_iter()
                 .zip(recorded)
                 .map(async |(key, recorded)| {
-                    let choice = Choice::Key(key);
-                    let target = Target::find(&live, window, Track::Shown, &choice, now)?;
+                    let target = target_of(engine, &live, window, &Choice::Key(key))?;
                     find_period(engine, &live, target, recorded).await
                 });
             let items = try_join_all(found).await?;
@@ -102,23 +106,14 @@ async fn keys_between(
     engine: &Engine,
     live: &LiveBoard,
     unit: Unit,
-    Between { after, before }: &Between,
+    (after, before): Between<'_>,
     count: usize,
 ) -> Result<Vec<String>, Error> {
-    let [before, after] = [before.as_deref(), after.as_deref()];
-    let wanted = Keys {
-        from: before.map_or(Bound::Unbounded, Bound::Excluded),
-        to: after.map_or(Bound::Unbounded, Bound::Excluded),
-        is_newest_first: true,
-    };
-    let store = &engine.store;
-    let of_shards = live
-        .shards
-        .iter()
-        .map(|shard| closings::store::periods(store, &shard.shard, unit, wanted, count));
-    let of_shards = try_join_all(of_shards).await?;
-    let mut keys: BTreeSet<String> = of_shards.into_iter().flatten().collect();
-    let window = Window::Period(unit);
+    let bound = |key: Option<_>| key.map_or(Bound::Unbounded, Bound::Excluded);
+    let newest = ((bound(before), bound(after)), true);
+    let with_data = periods_in(engine, &live.shards, unit, newest, count).await?;
+    let mut keys: BTreeSet<String> = with_data.into_iter().collect();
+    let (store, window) = (&engine.store, Window::Period(unit));
     let finals = store::final_periods(store, &live.board, window, (after, before), count);
     keys.extend(finals.await?);
     Ok(keys.into_iter().rev().take(count).collect())
@@ -129,19 +124,16 @@ async fn league_periods(
     engine: &Engine,
     live: &LiveBoard,
     window: &str,
-    Between { after, before }: &Between,
+    (after, before): Between<'_>,
     count: usize,
 ) -> Result<Part<FoundPeriod>, Error> {
     let (_, unit) = unit_of(live, window)?;
     // The names of a period's cohorts sort after its key.
-    let last = after.iter().map(|after| format!("{after}0")).next();
-    let (mut periods, mut before) = (Vec::<FoundPeriod>::new(), before.clone());
+    let after = after.map(|after| format!("{after}0"));
+    let (mut periods, mut before) = (Vec::<FoundPeriod>::new(), before.map(str::to_owned));
     loop {
-        let between = Between {
-            after: last.clone(),
-            before,
-        };
-        let names = keys_between(engine, live, unit, &between, 1).await?;
+        let between = (after.as_deref(), before.as_deref());
+        let names = keys_between(engine, live, unit, between, 1).await?;
         let Some(name) = names.first() else {
             return Ok(Part::last(periods));
         };
@@ -151,12 +143,10 @@ async fn league_periods(
                 items: periods,
             });
         }
-        let key = name.split('/').next().unwrap_or_default();
-        let choice = Choice::Key(key.to_owned());
-        let now = engine.clock.now();
-        let target = Target::find(live, window, Track::Shown, &choice, now)?;
+        let key = name.split('/').next().unwrap_or_default().to_owned();
+        let target = target_of(engine, live, window, &Choice::Key(key.clone()))?;
         periods.push(find_league_period(engine, live, target).await?);
-        before = Some(key.to_owned());
+        before = Some(key);
     }
 }
 
@@ -167,11 +157,9 @@ pub(crate) async fn find_league_period(
     target: Target,
 ) -> Result<FoundPeriod, Error> {
     let (board, store) = (&live.board, &engine.store);
-    let (period, named) = (&target.standing.period, (target.window, &*target.key));
-    let closings = boards::closings(store, &board.id)
-        .await?
-        .unwrap_or_default();
-    let recorded = store::read(store, board, named.0, named.1).await?;
+    let period = &target.standing.period;
+    let closings = boards::closings(store, &board.id).await?;
+    let recorded = store::read(store, board, &target.standing.section()).await?;
     let state = if recorded.is_some() {
         Some(PeriodState::Final)
     } else {
@@ -181,15 +169,15 @@ pub(crate) async fn find_league_period(
         };
         board.state_of(period, seen, engine.clock.now())
     };
-    let with_result = store::final_cohorts(store, board, named.0, named.1).await?;
+    let with_result = store::final_cohorts(store, board, period).await?;
     let all = if state == Some(PeriodState::Final) {
         with_result
     } else {
         let counts = live
             .shards
             .iter()
-            .map(|live| store::listed_cohorts(store, &live.shard, period.unit, named.1));
-        let counts: Vec<u64> = try_join_all(counts).await?;
+            .map(|live| store::listed_cohorts(store, &live.shard, period));
+        let counts = try_join_all(counts).await?;
         counts.iter().sum::<u64>().max(with_result)
     };
     Ok(FoundPeriod {
@@ -205,7 +193,7 @@ pub(crate) async fn find_period(
     engine: &Engine,
     live: &LiveBoard,
     target: Target,
-    recorded: Option<Recorded>,
+    recorded: Option<RecordedResult>,
 ) -> Result<FoundPeriod, Error> {
     let now = engine.clock.now();
     if recorded.is_some() {
@@ -253,12 +241,9 @@ pub(crate) async fn has_cohorts(
     target: &Target,
 ) -> Result<bool, Error> {
     // The names of its cohorts sort between these.
-    let between = Between {
-        after: Some(target.key.clone()),
-        before: Some(format!("{}0", target.key)),
-    };
+    let between = (Some(&*target.key), Some(&*format!("{}0", target.key)));
     let unit = target.standing.period.unit;
-    let names = keys_between(engine, live, unit, &between, 1).await?;
+    let names = keys_between(engine, live, unit, between, 1).await?;
     Ok(!names.is_empty())
 }
 
@@ -266,26 +251,18 @@ pub(crate) async fn has_cohorts(
 pub(crate) async fn has_data(
     engine: &Engine,
     live: &LiveBoard,
-    unit: Unit,
     found: &FoundPeriod,
 ) -> Result<bool, Error> {
     if found.total > Some(0) {
         return Ok(true);
     }
     let section = found.target.standing.section();
+    let unit = section.period.unit;
     let name = live.board.section_key(&section);
     let key = Bound::Included(name.as_str());
-    let wanted = Keys {
-        from: key,
-        to: key,
-        is_newest_first: false,
-    };
-    let of_shards = live.shards_of(section).iter().map(|shard| {
-        let store = &engine.store;
-        closings::store::periods(store, &shard.shard, unit, wanted, 1)
-    });
-    let of_shards = try_join_all(of_shards).await?;
-    Ok(of_shards.iter().any(|keys| !keys.is_empty()))
+    let range = ((key, key), false);
+    let keys = periods_in(engine, live.shards_of(section), unit, range, 1).await?;
+    Ok(!keys.is_empty())
 }
 
 impl FoundPeriod {
@@ -304,8 +281,8 @@ impl FoundPeriod {
     }
 
     /// Copies what is recorded.
-    pub(crate) fn take_over(&mut self, recorded: Option<Recorded>) {
-        if let Some(Recorded { result, .. }) = recorded {
+    pub(crate) fn take_over(&mut self, recorded: Option<RecordedResult>) {
+        if let Some(RecordedResult { result, .. }) = recorded {
             self.total = Some(result.total);
             self.winner.clone_from(&result.winner);
             self.state = Some(PeriodState::Final);
@@ -315,20 +292,25 @@ impl FoundPeriod {
     }
 }
 
-impl Between {
-    /// Checks that both ends are keys of periods.
-    fn check(&self, live: &LiveBoard, unit: Unit) -> Result<(), Error> {
-        for (name, key) in [("after", &self.after), ("before", &self.before)] {
-            if let Some(key) = key {
-                let parsed = live.board.calendar.parse_key(unit, key);
-                parsed.map_err(|error| Problem::invalid_parameter(name, error))?;
-            }
-        }
-        Ok(())
+impl PeriodName {
+    /// The standing of the period.
+    pub(crate) fn target(&self, engine: &Engine, live: &LiveBoard) -> Result<Target, Error> {
+        target_of(engine, live, &self.window, &self.choice)
     }
 }
 
-pub(crate) fn unit_of(live: &LiveBoard, window: &str) -> Result<(Window, Unit), Error> {
+/// The standing of a period of a window.
+fn target_of(
+    engine: &Engine,
+    live: &LiveBoard,
+    window: &str,
+    choice: &Choice,
+) -> Result<Target, Error> {
+    unit_of(live, window)?;
+    Target::find(live, window, Track::Shown, choice, engine.clock.now())
+}
+
+fn unit_of(live: &LiveBoard, window: &str) -> Result<(Window, Unit), Error> {
     match find_window(&live.board, window)? {
         window @ Window::Period(unit) => Ok((window, unit)),
         Window::Rolling { .. } => Err(Problem::no_periods(&live.board.id, window).into()),

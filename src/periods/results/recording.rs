@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::FutureExt;
 use serde_json::json;
 
-use super::store::{self, Moderated, PeriodResult, Winner};
+use super::store::{self, HideCounters, PeriodResult, Winner};
 use crate::core::hide::store::erasures;
 use crate::core::read::merge::Merged;
 use crate::core::read::reader::Reader;
@@ -30,11 +30,7 @@ const RESULTS_AT_ONCE: usize = 100;
 
 /// The standing of a section that has results.
 pub(crate) fn standing_of(board: &Board, section: &Section) -> Standing {
-    Standing::of(board.series(window_of(section), Track::Shown), *section)
-}
-
-pub(crate) fn window_of(section: &Section) -> Window {
-    Window::Period(section.period.unit)
+    Standing::of(board.series(section.window(), Track::Shown), *section)
 }
 
 /// Records the result of a final section of a unit among the board's windows, unless there is one. Its message is then in
@@ -51,8 +47,7 @@ pub(crate) async fn record(
 ) -> Result<(), Error> {
     engine
         .with_board(&live.board.id, async |live| {
-            let (board, key) = (&live.board, live.board.section_key(section));
-            let known = store::read(&engine.store, board, window_of(section), &key).await?;
+            let known = store::read(&engine.store, &live.board, section).await?;
             if known.is_some() {
                 return Ok(());
             }
@@ -71,28 +66,15 @@ async fn record_first(
     section: &Section,
     handing: &mut Handing,
 ) -> Result<(), Error> {
-    let (board, window) = (&live.board, window_of(section));
-    let key = board.section_key(section);
-    let forgetting = store::forgetting(&engine.store, board).await?;
+    let (board, store) = (&live.board, &engine.store);
+    let forgetting = store::forgetting(store, board).await?;
     // The previous holder of the right to hand out may have recorded it.
-    if store::read(&engine.store, board, window, &key)
-        .await?
-        .is_some()
-    {
+    if store::read(store, board, section).await?.is_some() {
         return Ok(());
     }
     let result = make(engine, live, section, 1, handing).await?;
-    let messages = [message_of(board, section, &result, None)];
-    let results = (None, &result);
-    Ok(store::record(
-        &engine.store,
-        board,
-        (window, &key),
-        results,
-        &messages,
-        Some(&forgetting),
-    )
-    .await?)
+    let message = message_of(board, section, &result, None);
+    Ok(store::record(store, board, section, &result, &message, Some(&forgetting)).await?)
 }
 
 /// Makes the result of a final section, and hands out its rewards.
@@ -104,7 +86,7 @@ pub(crate) async fn make(
     handing: &mut Handing,
 ) -> Result<PeriodResult, Error> {
     let (board, period) = (&live.board, &section.period);
-    let before = moderated(engine, live, section).await?;
+    let before = hide_counters(engine, live, section).await?;
     if section.cohort.is_none() {
         // A member that is being erased briefly disappears, and its line comes back. A later erasure changes the counters.
         // (Of a cohort only one shard is read, and reads of a final standing wait for that.)
@@ -120,24 +102,20 @@ pub(crate) async fn make(
         return Err(Error::pending(left));
     }
     let rewards = rewards::walk::hand_out(engine, live, section, revision, handing).await?;
-    if moderated(engine, live, section).await? != before {
+    if hide_counters(engine, live, section).await? != before {
         return Err(Error::Again(Outdated::Read));
     }
     handing.position.clear();
-    let terms = board.terms_of(period);
     let hides = before.iter();
     Ok(PeriodResult {
-        starts_at: period.start(),
-        ends_at: board.end_of(period),
-        final_at: now,
         total: page.total,
         winner: winner_of(&page),
         revision,
         rewards,
-        definition: terms.map_or(board.revision, |terms| terms.revision),
         hides: hides.map(|(tag, of)| (tag.clone(), of.hides)).collect(),
         walked: before,
         league: turning::summary_of(engine, live, section).await?,
+        ..PeriodResult::empty(board, period, now)
     })
 }
 
@@ -224,21 +202,20 @@ async fn forget_winners(
             }
             _ => continue,
         }
-        let results = (Some(&recorded), &result);
-        store::record(&engine.store, board, (window, name), results, &[], None).await?;
+        store::replace(&engine.store, board, (window, name), &recorded, &result).await?;
     }
     Ok(())
 }
 
 /// The counters of hides and erasures of the shards that a section depends on, by tag.
-pub(crate) async fn moderated(
+pub(crate) async fn hide_counters(
     engine: &Engine,
     live: &LiveBoard,
     section: &Section,
-) -> Result<BTreeMap<String, Moderated>, Error> {
+) -> Result<BTreeMap<String, HideCounters>, Error> {
     let of_shards = live.shards_moderating(*section).map(async |shard| {
-        let moderated = store::moderated(&engine.store, &shard.shard).await?;
-        Ok::<_, Error>((shard.shard.tag().to_owned(), moderated))
+        let hide_counters = store::hide_counters(&engine.store, &shard.shard).await?;
+        Ok::<_, Error>((shard.shard.tag().to_owned(), hide_counters))
     });
     Ok(try_join_all(of_shards).await?.into_iter().collect())
 }
@@ -261,14 +238,12 @@ pub(crate) fn message_of(
     result: &PeriodResult,
     cohorts: Option<u64>,
 ) -> Message {
-    let (window, name) = (window_of(section), board.section_key(section));
+    let (window, name) = (section.window(), board.section_key(section));
     let occasion = format!("{window}:{name}:{}", result.revision);
     let key = board.calendar.key(&section.period);
     let of_kind = |kind, data| Message::new(kind, board, &occasion, result.final_at, &data);
     if let (Some(cohort), Some(summary)) = (section.cohort, &result.league) {
-        let league = board
-            .league_of(&section.period)
-            .expect("invariant: a board with cohorts is a league");
+        let league = board.settings_in(&section.period);
         let data = json!({
             "window": window.to_string(),
             "key": key,

@@ -1,26 +1,31 @@
 //! The periods of a window, and the results of those that are final.
 
-use axum::http::HeaderMap;
-use axum::response::Response;
+pub mod export;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::periods::{self, Between, FoundPeriod};
+use super::periods::{self, FoundPeriod, PeriodName};
 use super::work::{self, FoundResult};
 use crate::core::LiveBoard;
-use crate::core::read::period::Target;
 use crate::domain::include::Includes;
 use crate::domain::score::ShownScore;
-use crate::domain::state::PeriodState;
-use crate::domain::time::{Timestamp, seconds};
+use crate::domain::time::Timestamp;
 use crate::http::App;
 use crate::http::caching::{Caching, IfNoneMatch};
-use crate::http::extract::{Path, Query, Shared, State, board_id, choice, list_limit};
+use crate::http::extract::{
+    JsonResponse, Path, Query, Shared, State, board_id, choice, list_limit,
+};
 use crate::http::problem::Problem;
 use crate::http::rendered::Rendered;
 use crate::http::supply::{Taken, Takers};
 use crate::standings::routes::answers::StandingBody;
 use crate::standings::routes::params::StandingPath;
+use crate::standings::routes::summary::PeriodBody;
 
 /// The leader of a period, or its winner.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
@@ -34,29 +39,6 @@ pub struct WinnerBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, format = DateTime)]
     pub reached_at: Option<Timestamp>,
-}
-
-/// A period of a window, how far it has come, and how many members it has.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-#[schema(as = PeriodSpan)]
-pub struct PeriodBody {
-    /// The key of the period; for a rolling window the newest period in it.
-    pub key: String,
-    /// When the standing begins; null for `all`.
-    #[serde(serialize_with = "seconds")]
-    pub starts_at: Option<Timestamp>,
-    /// When the standing ends; null for `all`.
-    #[serde(serialize_with = "seconds")]
-    pub ends_at: Option<Timestamp>,
-    /// `upcoming` before it begins, `live` until its end, then `closing` if it becomes final by itself and otherwise
-    /// `ended`, and `final` once no event can change it any more. Missing if the response is from a replica that can't know
-    /// it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = PeriodState, required = false)]
-    pub state: Option<PeriodState>,
-    /// How many members the standing has, including those that `keep_top` does not list; null for a whole period of a
-    /// league.
-    pub total: Option<u64>,
 }
 
 /// A period of a list.
@@ -198,15 +180,16 @@ impl WinnerBody {
     }
 }
 
-impl PeriodBody {
-    pub fn new(target: &Target, state: Option<PeriodState>, total: impl Into<Option<u64>>) -> Self {
-        Self {
-            key: target.key.clone(),
-            starts_at: target.starts_at,
-            ends_at: target.ends_at,
-            state,
-            total: total.into(),
-        }
+impl<S: Send + Sync> FromRequestParts<S> for PeriodName {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path(path) = Path::<PeriodPath>::from_request_parts(parts, state).await?;
+        Ok(Self {
+            board: board_id(&path.board)?,
+            window: path.window,
+            choice: choice(Some(&path.key), None)?,
+        })
     }
 }
 
@@ -253,7 +236,7 @@ impl ResultBody {
 }
 
 /// The response to a read that everyone who may read the board gets alike.
-pub(crate) fn answer<T: Serialize>(
+fn answer<T: Serialize>(
     app: &App,
     live: &LiveBoard,
     (body, taken): (&T, Taken),
@@ -283,12 +266,9 @@ pub async fn list(
 ) -> Result<Response, Problem> {
     let id = board_id(&board)?;
     let limit = list_limit(params.limit, 20, 100)?;
-    let between = Between {
-        after: params.after,
-        before: params.before,
-    };
+    let between = (params.after.as_deref(), params.before.as_deref());
     let taken = app.memory.for_read(&by, limit).await?;
-    let found = periods::list_periods(&app.engine, &id, &window, &between, limit);
+    let found = periods::list_periods(&app.engine, &id, &window, between, limit);
     let (live, periods) = found.await?;
     let (periods, next) = periods.shown(|found| ListedPeriod::new(&live, &found));
     let body = PeriodsBody { periods, next };
@@ -309,14 +289,35 @@ pub async fn list(
 )]
 pub async fn get(
     State(app): Shared,
-    Path(PeriodPath { board, window, key }): Path<PeriodPath>,
+    at: PeriodName,
     Query(CohortParams { cohort }): Query<CohortParams>,
     by: Takers,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
     let taken = app.memory.for_read(&by, 1).await?;
-    let found = work::read(&app.engine, &id, &window, &choice, cohort.as_deref()).await?;
+    let found = work::read(&app.engine, &at, cohort.as_deref()).await?;
     let body = ResultBody::new(&found);
     answer(&app, &found.live, (&body, taken), &headers)
+}
+
+/// Make a period final now.
+///
+/// The rest of the wait (`finalize`) is skipped. Every period of the board that ended by then becomes final too. Repeating
+/// the request changes nothing.
+#[utoipa::path(
+    post, path = "/v1/boards/{board}/standings/{window}/periods/{key}/close", operation_id = "close_period",
+    params(PeriodPath),
+    responses(
+        (status = 200, description = "The period is final: its result", body = ResultBody),
+        (status = 204, description = "The period is final, and has no data"),
+        (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`: the window has no results"),
+        (status = 409, description = "`period-running`, `not-finalized`"),
+        (status = 503, description = "`time-uncertain`, with `Retry-After`"),
+    )
+)]
+pub async fn close(State(app): Shared, at: PeriodName) -> Result<Response, Problem> {
+    Ok(match work::close_period(&app.engine, &at).await? {
+        Some(found) => JsonResponse(ResultBody::new(&found)).into_response(),
+        None => StatusCode::NO_CONTENT.into_response(),
+    })
 }

@@ -6,13 +6,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::board::Board;
+use crate::domain::league::Section;
 use crate::domain::league::decision::Summary;
 use crate::domain::message::Message;
-use crate::domain::period::Unit;
+use crate::domain::period::Period;
 use crate::domain::score::Score;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
+use crate::redis::call::ScriptCall;
 use crate::redis::decode::Done;
 use crate::redis::dispatch::Store;
 use crate::redis::kinds::Kind;
@@ -38,14 +40,14 @@ pub struct PeriodResult {
     pub revision: u64,
     /// How many rewards there are.
     pub rewards: u64,
-    /// The revision of the definition with which the period was closed.
+    /// The amendment of the definition with which the period was closed.
     pub definition: u64,
     /// The last hide of each shard that has its revision, by tag.
     pub hides: BTreeMap<String, u64>,
     /// The shards' counters of hides and erasures at the last walk over the standing, by tag. The total, the winner and the
     /// rewards include them all, even those that have no revision yet. Empty: unknown.
     #[serde(default)]
-    pub walked: BTreeMap<String, Moderated>,
+    pub walked: BTreeMap<String, HideCounters>,
     /// Of a league's cohort: how it was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub league: Option<Summary>,
@@ -53,9 +55,9 @@ pub struct PeriodResult {
 
 /// A result, and its stored form.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Recorded {
+pub struct RecordedResult {
     pub result: PeriodResult,
-    json: String,
+    pub(crate) json: String,
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -70,7 +72,7 @@ pub struct Winner {
 
 /// A shard's counters of hides and erasures.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Moderated {
+pub struct HideCounters {
     /// The number of the last hide.
     pub hides: u64,
     /// How many lines of final standings have lost their member to an erasure.
@@ -79,7 +81,7 @@ pub struct Moderated {
 
 /// The digest of a final period, or its progress.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Noted<T> {
+pub struct DigestNote<T> {
     pub revision: u64,
     /// How many lines of final standings had lost their member by then, by shard tag, without zeros. A move changes the
     /// tags.
@@ -102,15 +104,23 @@ impl Forgetting {
     }
 }
 
-impl Recorded {
-    /// Its stored form.
-    pub(crate) fn json(&self) -> &str {
-        &self.json
-    }
-
-    fn read(json: String) -> Result<Self, StoreError> {
-        let result = read_json("a result", &json)?;
-        Ok(Self { result, json })
+impl PeriodResult {
+    /// The first result of a period, without members.
+    pub(crate) fn empty(board: &Board, period: &Period, final_at: Timestamp) -> Self {
+        let terms = board.terms_of(period);
+        Self {
+            starts_at: period.start(),
+            ends_at: board.end_of(period),
+            final_at,
+            total: 0,
+            winner: None,
+            revision: 1,
+            rewards: 0,
+            definition: terms.map_or(board.amendment, |terms| terms.amendment),
+            hides: BTreeMap::new(),
+            walked: BTreeMap::new(),
+            league: None,
+        }
     }
 }
 
@@ -131,63 +141,89 @@ pub async fn begin_forgetting(store: &Store, board: &Board) -> Result<(), StoreE
     begun.write::<Done>().await.map(drop)
 }
 
-/// Records the result of a final period with its messages, unless there is one, or replaces `seen`; [`StoreError::Stale`]
-/// if another result is stored. If there are messages, the caller calls [`crate::core::board::store::board_notes::note`]
-/// next, even if there was a result. `forgetting`: the value before the caller read a name in the result; `None` if all of
-/// its names were in `seen`.
+/// Records the result of a final section with its message, unless there is one. The caller calls
+/// [`crate::core::board::store::board_notes::note`] next, even if there was a result. `forgetting`: the value before the
+/// caller read a name in the result; `None` if it has none.
 pub async fn record(
     store: &Store,
     board: &Board,
-    (window, key): (Window, &str),
-    (seen, result): (Option<&Recorded>, &PeriodResult),
-    messages: &[Message],
+    section: &Section,
+    result: &PeriodResult,
+    message: &Message,
     forgetting: Option<&Forgetting>,
 ) -> Result<(), StoreError> {
+    let name = board.section_key(section);
+    let forgetting = forgetting.map_or(Forgetting::ANY, Forgetting::as_str);
+    call_record(store, board, section.window())
+        .arg(name)
+        .arg("")
+        .json(result)
+        .arg(forgetting)
+        .args([message.id.as_str(), &message.body])
+        .write::<Done>()
+        .await
+        .map(drop)
+}
+
+/// Replaces the result of the section of a window with this name by one without names that are not in it.
+/// [`StoreError::Stale`] if the stored result is not `seen`.
+pub async fn replace(
+    store: &Store,
+    board: &Board,
+    (window, name): (Window, &str),
+    seen: &RecordedResult,
+    result: &PeriodResult,
+) -> Result<(), StoreError> {
+    call_record(store, board, window)
+        .arg(name)
+        .arg(&seen.json)
+        .json(result)
+        .arg(Forgetting::ANY)
+        .write::<Done>()
+        .await
+        .map(drop)
+}
+
+fn call_record<'a>(store: &'a Store, board: &Board, window: Window) -> ScriptCall<'a> {
     let of_window = [Kind::Results, Kind::FinalPeriods];
-    let texts = messages
-        .iter()
-        .flat_map(|message| [message.id.as_str(), &message.body]);
-    let recorded = store
+    store
         .call_board(&script::RECORD_RESULT, board)
         .keys(of_window.map(|kind| keys::of_results(board, kind, window)))
         .key(keys::outbox(&board.id, board.generation))
         .arg(board.version())
-        .arg(key)
-        .arg(seen.map(|seen| &seen.json))
-        .json(result)
-        .arg(forgetting.map_or(Forgetting::ANY, Forgetting::as_str))
-        .args(texts);
-    recorded.write::<Done>().await.map(drop)
 }
 
-/// The result of a period of a window; `None` if there is none.
+/// The result of a section; `None` if there is none.
 pub async fn read(
     store: &Store,
     board: &Board,
-    window: Window,
-    key: &str,
-) -> Result<Option<Recorded>, StoreError> {
-    let periods = [key.to_owned()];
-    let results = read_many(store, board, window, &periods).await?;
+    section: &Section,
+) -> Result<Option<RecordedResult>, StoreError> {
+    let names = [board.section_key(section)];
+    let results = read_many(store, board, section.window(), &names).await?;
     Ok(results.into_iter().flatten().next())
 }
 
-/// The results of some periods of a window, in the given order; `None` where there is none.
+/// The results of the sections of a window with these names, in the given order; `None` where there is none.
 pub async fn read_many(
     store: &Store,
     board: &Board,
     window: Window,
-    periods: &[String],
-) -> Result<Vec<Option<Recorded>>, StoreError> {
-    if periods.is_empty() {
+    names: &[String],
+) -> Result<Vec<Option<RecordedResult>>, StoreError> {
+    if names.is_empty() {
         return Ok(Vec::new());
     }
     let key = keys::of_results(board, Kind::Results, window);
-    let args = std::iter::once(&key).chain(periods);
+    let args = std::iter::once(&key).chain(names);
     let stored: Vec<Option<String>> = store.command("HMGET", args).await?;
     stored
         .into_iter()
-        .map(|stored| stored.map(Recorded::read).transpose())
+        .map(|stored| {
+            let Some(json) = stored else { return Ok(None) };
+            let result = read_json("a result", &json)?;
+            Ok(Some(RecordedResult { result, json }))
+        })
         .collect()
 }
 
@@ -207,70 +243,81 @@ pub async fn final_periods(
     store.command("ZRANGE", range).await
 }
 
-/// How many cohorts of the period with this key have a result.
+/// How many cohorts of a period have a result.
 pub async fn final_cohorts(
     store: &Store,
     board: &Board,
-    window: Window,
-    key: &str,
+    period: &Period,
 ) -> Result<u64, StoreError> {
-    let list = keys::of_results(board, Kind::FinalPeriods, window);
-    // The names of sections continue with `/`, whose next character is `0`.
+    let list = keys::of_results(board, Kind::FinalPeriods, Window::Period(period.unit));
+    count_cohorts(store, board, list, period).await
+}
+
+/// How many cohorts of a period have data in a shard.
+pub async fn listed_cohorts(
+    store: &Store,
+    shard: &Shard,
+    period: &Period,
+) -> Result<u64, StoreError> {
+    count_cohorts(store, shard, keys::periods(shard, period.unit), period).await
+}
+
+/// How many cohorts of a period are in a list of names of sections.
+async fn count_cohorts(
+    store: &Store,
+    board: &Board,
+    list: String,
+    period: &Period,
+) -> Result<u64, StoreError> {
+    let key = board.calendar.key(period);
+    // Their names go on with `/`, whose next character is `0`.
     let range = [list, format!("[{key}/"), format!("({key}0")];
     store.command("ZLEXCOUNT", range).await
 }
 
-/// How many cohorts of the period with this key have data in a shard.
-pub async fn listed_cohorts(
-    store: &Store,
-    shard: &Shard,
-    unit: Unit,
-    key: &str,
-) -> Result<u64, StoreError> {
-    let index = keys::periods(shard, unit);
-    let range = [index, format!("[{key}/"), format!("({key}0")];
-    store.command("ZLEXCOUNT", range).await
-}
-
 /// A shard's counters of hides and erasures.
-pub async fn moderated(store: &Store, shard: &Shard) -> Result<Moderated, StoreError> {
+pub async fn hide_counters(store: &Store, shard: &Shard) -> Result<HideCounters, StoreError> {
     let head = keys::head(shard.tag());
     let fields = [&head, "hides", "anonymised"];
     let [hides, anonymised]: [Option<u64>; 2] = store.command("HMGET", fields).await?;
-    Ok(Moderated {
+    Ok(HideCounters {
         hides: hides.unwrap_or(0),
         anonymised: anonymised.unwrap_or(0),
     })
 }
 
-/// The digest of a final period, and the progress of an unfinished one.
+/// The digest of a final section, and the progress of an unfinished one.
 pub async fn digest<T: DeserializeOwned>(
     store: &Store,
     board: &Board,
-    (window, key): (Window, &str),
-) -> Result<(Option<Noted<String>>, Option<Noted<T>>), StoreError> {
-    let digests = keys::of_results(board, Kind::Digests, window);
-    let fields = [digests, key.to_owned(), format!("{MAKING}{key}")];
+    section: &Section,
+) -> Result<(Option<DigestNote<String>>, Option<DigestNote<T>>), StoreError> {
+    let digests = keys::of_results(board, Kind::Digests, section.window());
+    let key = board.section_key(section);
+    let fields = [digests, key.clone(), format!("{MAKING}{key}")];
     let [made, making]: [Option<String>; 2] = store.command("HMGET", fields).await?;
     // Digests in another release's format are made again.
     let made = made.and_then(|made| read_json("", &made).ok());
     Ok((made, making.and_then(|making| read_json("", &making).ok())))
 }
 
-/// Stores the digest of a final period, or its progress.
+/// Stores the digest of a final section, or its progress. Does nothing if the definition has changed.
 pub async fn note_digest<T: Serialize>(
     store: &Store,
     board: &Board,
-    (window, key): (Window, &str),
+    section: &Section,
     is_made: bool,
-    noted: &Noted<T>,
+    noted: &DigestNote<T>,
 ) -> Result<(), StoreError> {
     let noted = store
         .call_board(&script::NOTE_DIGEST, board)
-        .key(keys::of_results(board, Kind::Digests, window))
+        .key(keys::of_results(board, Kind::Digests, section.window()))
         .arg(board.version())
-        .arg(key)
+        .arg(board.section_key(section))
         .arg(is_made)
         .json(noted);
-    noted.write::<Done>().await.map(drop)
+    match noted.write::<Done>().await {
+        Ok(_) | Err(StoreError::Stale) => Ok(()),
+        Err(error) => Err(error),
+    }
 }

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::periods::{
-    FoundPeriod, find_league_period, find_period, has_cohorts, has_data, unit_of,
+    FoundPeriod, PeriodName, find_league_period, find_period, has_cohorts, has_data,
 };
-use super::store::{self, Moderated};
+use super::store::{self, HideCounters};
 use super::{digests, recording};
 use crate::core::jobs::clock::trusted_now;
-use crate::core::read::period::{Choice, Target};
+use crate::core::read::period::Choice;
 use crate::core::{Engine, Error, LiveBoard, Outdated};
-use crate::domain::ids::BoardId;
 use crate::domain::problems::{NOT_FINALIZED, PERIOD_NOT_FOUND, Problem};
-use crate::domain::series::Track;
 use crate::domain::state::PeriodState;
 use crate::periods::{closings, revisions, turnover};
 use crate::redis::StoreError;
@@ -30,7 +28,7 @@ pub struct FoundResult {
     pub digest: Option<String>,
     /// The shards' counters of hides and erasures before the result was revised, by tag. The result includes them all
     /// unless `is_revising`.
-    pub(crate) basis: BTreeMap<String, Moderated>,
+    pub(crate) basis: BTreeMap<String, HideCounters>,
 }
 
 /// A period of a window, or one cohort of it, with its digest if it is final.
@@ -40,17 +38,15 @@ pub struct FoundResult {
 /// As [`period_to_export`].
 pub async fn read(
     engine: &Engine,
-    id: &BoardId,
-    window: &str,
-    choice: &Choice,
+    at: &PeriodName,
     cohort: Option<&str>,
 ) -> Result<FoundResult, Error> {
     if cohort.is_none()
-        && let Some(found) = league_period(engine, id, window, choice).await?
+        && let Some(found) = league_period(engine, at).await?
     {
         return Ok(found);
     }
-    let mut found = period_to_export(engine, id, window, choice, cohort).await?;
+    let mut found = period_to_export(engine, at, cohort).await?;
     if let Some(result) = found.period.result.as_ref().filter(|_| !found.is_revising) {
         let section = &found.period.target.standing.section();
         let live = &found.live;
@@ -61,16 +57,9 @@ pub async fn read(
 
 /// Makes an ended period final, and every period of the board that ends no later. Returns its result; `None` if it has no
 /// data.
-pub async fn close_period(
-    engine: &Engine,
-    id: &BoardId,
-    window: &str,
-    choice: &Choice,
-) -> Result<Option<FoundResult>, Error> {
-    let now = trusted_now(engine).await?;
-    let live = engine.live_board(id).await?;
-    unit_of(&live, window)?;
-    let target = Target::find(&live, window, Track::Shown, choice, now)?;
+pub async fn close_period(engine: &Engine, at: &PeriodName) -> Result<Option<FoundResult>, Error> {
+    let (now, id) = (trusted_now(engine).await?, &at.board);
+    let target = at.target(engine, &*engine.live_board(id).await?)?;
     // The copy in memory may be outdated.
     let board = engine.board(id).await?;
     let end = board.end_of(&target.standing.period);
@@ -87,30 +76,26 @@ pub async fn close_period(
         return Err(Problem::new(NOT_FINALIZED, detail).into());
     }
     closings::work::close_until(engine, id, end).await?;
-    let closed = Choice::Key(target.key);
-    match read(engine, id, window, &closed, None).await {
+    let closed = PeriodName {
+        choice: Choice::Key(target.key),
+        ..at.clone()
+    };
+    match read(engine, &closed, None).await {
         Err(error) if error.is(PERIOD_NOT_FOUND) => Ok(None),
         found => found.map(Some),
     }
 }
 
 /// A whole period of a league; `None` on other boards.
-async fn league_period(
-    engine: &Engine,
-    id: &BoardId,
-    window: &str,
-    choice: &Choice,
-) -> Result<Option<FoundResult>, Error> {
+async fn league_period(engine: &Engine, at: &PeriodName) -> Result<Option<FoundResult>, Error> {
     engine
-        .with_board(id, async |live| {
+        .with_board(&at.board, async |live| {
             if !live.board.is_league() {
                 return Ok(None);
             }
-            unit_of(&live, window)?;
-            let now = engine.clock.now();
-            let target = Target::find(&live, window, Track::Shown, choice, now)?;
+            let target = at.target(engine, &live)?;
             if !has_cohorts(engine, &live, &target).await? {
-                return Err(Problem::period_not_found(id, &target.name()).into());
+                return Err(Problem::period_not_found(&at.board, &target.name()).into());
             }
             let period = find_league_period(engine, &live, target).await?;
             Ok(Some(FoundResult {
@@ -133,34 +118,28 @@ async fn league_period(
 /// [`Problem::cohort_required`] if the board is a league and no cohort is named.
 pub async fn period_to_export(
     engine: &Engine,
-    id: &BoardId,
-    window: &str,
-    choice: &Choice,
+    at: &PeriodName,
     cohort: Option<&str>,
 ) -> Result<FoundResult, Error> {
     let is_finished = AtomicBool::new(false);
     engine
-        .with_board(id, async |live| {
-            let (named, unit) = unit_of(&live, window)?;
-            let now = engine.clock.now();
-            let target = Target::find(&live, window, Track::Shown, choice, now)?
-                .in_cohort(&live.board, cohort)?;
+        .with_board(&at.board, async |live| {
+            let target = at.target(engine, &live)?.in_cohort(&live.board, cohort)?;
             let section = target.standing.section();
-            let name = live.board.section_key(&section);
-            let recorded = store::read(&engine.store, &live.board, named, &name).await?;
+            let recorded = store::read(&engine.store, &live.board, &section).await?;
             let found = find_period(engine, &live, target, recorded).await?;
-            if found.result.is_none() && !has_data(engine, &live, unit, &found).await? {
+            if found.result.is_none() && !has_data(engine, &live, &found).await? {
                 if let Some(cohort) = cohort {
                     return Err(found.target.cohort_not_found(&live.board, cohort));
                 }
-                return Err(Problem::period_not_found(id, &found.target.name()).into());
+                return Err(Problem::period_not_found(&at.board, &found.target.name()).into());
             }
             let lacks_result = found.state == Some(PeriodState::Final) && found.result.is_none();
             if lacks_result && !is_finished.load(Ordering::Relaxed) {
                 // A missing result never comes: the period ended before `finalize` was set.
                 let finished = match section.cohort {
                     Some(_) => turnover::work::finish_cohort(engine, &live, section).await?,
-                    None => closings::work::finish(engine, id).await?,
+                    None => closings::work::finish(engine, &at.board).await?,
                 };
                 is_finished.store(finished, Ordering::Relaxed);
                 return Err(Error::Again(Outdated::Read));
@@ -181,7 +160,7 @@ async fn revised(
         // The winner may have been erased.
         engine.forget_all(&live.board.id).await?;
         let section = period.target.standing.section();
-        basis = recording::moderated(engine, &live, &section).await?;
+        basis = recording::hide_counters(engine, &live, &section).await?;
         is_revising = match revisions::work::revise(engine, &live.board.id).await {
             Ok(_) => false,
             // The job continues.
@@ -190,10 +169,7 @@ async fn revised(
             ) => true,
             Err(error) => return Err(error),
         };
-        let name = live.board.section_key(&period.target.standing.section());
-        let window = period.target.window;
-        let recorded = store::read(&engine.store, &live.board, window, &name);
-        period.take_over(recorded.await?);
+        period.take_over(store::read(&engine.store, &live.board, &section).await?);
     }
     Ok(FoundResult {
         live,

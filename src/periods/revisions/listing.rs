@@ -1,13 +1,17 @@
 //! Lists the revisions of results, with the rewards that each has changed.
 
-use super::store::{self, Revision};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::store::{self, Moderation, RevisedMember};
 use super::work::revise;
-use crate::core::read::period::Choice;
 use crate::core::{Engine, Error, LiveBoard};
-use crate::domain::ids::BoardId;
+use crate::domain::ids::shown_member;
 use crate::domain::league::Section;
 use crate::domain::part::Part;
 use crate::domain::reward::RuleId;
+use crate::domain::time::Timestamp;
+use crate::periods::results::periods::PeriodName;
 use crate::periods::rewards::store::{RewardChange, changes};
 use crate::periods::rewards::work::final_section;
 use crate::runtime::join::try_join_all;
@@ -16,55 +20,100 @@ use crate::runtime::join::try_join_all;
 pub const CHANGES_MAX: usize = 100;
 
 /// How the result of a period was revised.
-#[derive(Clone, Debug)]
-pub struct FoundRevision {
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(as = Revision)]
+pub struct RevisionBody {
+    /// The resulting revision: 2 or more.
     pub revision: u64,
-    pub change: Revision,
-    /// The members hidden or brought back, in the order of the change; `None` once erased.
-    pub members: Vec<Option<String>>,
-    /// The reward changes, truncated if there are many.
-    pub rewards: Vec<(RuleId, String, RewardChange)>,
-    /// Whether `rewards` is truncated.
-    pub has_more: bool,
+    /// When it was made.
+    pub at: Timestamp,
+    /// The members of the standing that were hidden or brought back since the previous revision; at most 100.
+    pub members: Vec<RevisedMemberBody>,
+    /// How many members the standing had before.
+    pub total_before: u64,
+    /// How many members it has.
+    pub total: u64,
+    /// The rewards that have changed; at most 100.
+    pub rewards: Vec<RewardChangeBody>,
+    /// Whether more rewards than these have changed.
+    pub more_rewards: bool,
+}
+
+/// A member that was hidden or brought back.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(as = RevisedMember)]
+pub struct RevisedMemberBody {
+    /// The member; null if it was erased.
+    pub member: Option<String>,
+    /// Whether it was hidden or brought back.
+    #[schema(inline)]
+    pub action: Moderation,
+    /// 1 + the number of members with a better score, without hidden ones.
+    pub place: u64,
+}
+
+/// How a revision changed a reward.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(as = RewardChange)]
+pub struct RewardChangeBody {
+    /// The id of the rule.
+    pub rule: RuleId,
+    /// The member; null if it was erased.
+    pub member: Option<String>,
+    /// `gained`: it can now be claimed. `lost`: it can no longer be claimed. `revoked`: it was claimed, but is no longer
+    /// won. `restored`: it was revoked, and is claimed again.
+    #[schema(inline)]
+    pub change: RewardChange,
+}
+
+impl From<(RevisedMember, Option<String>)> for RevisedMemberBody {
+    fn from((revised, member): (RevisedMember, Option<String>)) -> Self {
+        Self {
+            member,
+            action: revised.action,
+            place: revised.place,
+        }
+    }
 }
 
 /// Up to `count` revisions of the result of a final period, after the given one.
 pub async fn list(
     engine: &Engine,
-    (id, window, choice, cohort): (&BoardId, &str, &Choice, Option<&str>),
+    at: &PeriodName,
+    cohort: Option<&str>,
     after: u64,
     count: usize,
-) -> Result<Part<FoundRevision, u64>, Error> {
-    revise(engine, id).await?;
+) -> Result<Part<RevisionBody, u64>, Error> {
+    revise(engine, &at.board).await?;
     engine
-        .with_board(id, async |live| {
-            let Some(at) = final_section(engine, &live, window, choice, (cohort, None)).await?
-            else {
+        .with_board(&at.board, async |live| {
+            let found = final_section(engine, &live, at, (cohort, None)).await?;
+            let Some((section, result)) = found else {
                 return Ok(Part::last(Vec::new()));
             };
             // Revision 1 is the original result.
-            let first = after.max(1) + 1;
-            let last = after
-                .max(1)
-                .saturating_add(count as u64)
-                .min(at.result.revision);
-            let store = &engine.store;
-            let found = store::read(store, &live.board, (at.window, &at.name), first..=last)
+            let before = after.max(1);
+            let last = before.saturating_add(count as u64).min(result.revision);
+            let found = store::read(&engine.store, &live.board, &section, before + 1..=last)
                 .await?
                 .into_iter()
                 .map(async |(revision, change, members)| {
-                    let rewards = changes_of(engine, &live, &at.section, revision).await?;
-                    let has_more = rewards.len() > CHANGES_MAX;
-                    Ok::<_, Error>(FoundRevision {
+                    let mut rewards = changes_of(engine, &live, &section, revision).await?;
+                    let more_rewards = rewards.len() > CHANGES_MAX;
+                    rewards.truncate(CHANGES_MAX);
+                    let members = change.members.into_iter().zip(members);
+                    Ok::<_, Error>(RevisionBody {
                         revision,
-                        change,
-                        members,
-                        rewards: rewards.into_iter().take(CHANGES_MAX).collect(),
-                        has_more,
+                        at: change.at,
+                        members: members.map(RevisedMemberBody::from).collect(),
+                        total_before: change.total_before,
+                        total: change.total,
+                        rewards,
+                        more_rewards,
                     })
                 });
             let items = try_join_all(found).await?;
-            let next = (last < at.result.revision).then_some(last);
+            let next = (last < result.revision).then_some(last);
             Ok(Part { items, next })
         })
         .await
@@ -76,7 +125,7 @@ async fn changes_of(
     live: &LiveBoard,
     section: &Section,
     revision: u64,
-) -> Result<Vec<(RuleId, String, RewardChange)>, Error> {
+) -> Result<Vec<RewardChangeBody>, Error> {
     let store = &engine.store;
     let rules = live.board.all_rules_of(&section.period);
     if rules.is_empty() {
@@ -91,6 +140,12 @@ async fn changes_of(
     Ok(all
         .into_iter()
         .take(CHANGES_MAX + 1)
-        .filter_map(|(rule, member, change)| Some((rules.get(rule)?.id.clone(), member, change)))
+        .filter_map(|(rule, member, change)| {
+            Some(RewardChangeBody {
+                rule: rules.get(rule)?.id.clone(),
+                member: shown_member(member),
+                change,
+            })
+        })
         .collect())
 }

@@ -13,6 +13,8 @@
 //!   and after it (in case a run came in between). Results already include lines from before the first note.
 //! - A league goes by the journal of its first shard, which gets each hide last: so each hide causes one message.
 
+pub mod job;
+pub(crate) mod journals;
 pub mod listing;
 pub mod routes;
 pub mod store;

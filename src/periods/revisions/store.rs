@@ -15,7 +15,7 @@ use crate::domain::league::Section;
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::periods::results::store::{Forgetting, PeriodResult, Recorded};
+use crate::periods::results::store::{Forgetting, PeriodResult, RecordedResult};
 use crate::redis::decode::{Done, Flat, Tail};
 use crate::redis::dispatch::Store;
 use crate::redis::kinds::{Kind, SEPARATOR};
@@ -229,11 +229,10 @@ pub async fn revise_result(
     store: &Store,
     board: &Board,
     section: &Section,
-    (seen, result): (&Recorded, &PeriodResult),
-    (lines, revision): (&[&JournalLine], &Revision),
-    forgetting: &Forgetting,
+    (seen, result): (&RecordedResult, &PeriodResult),
+    (lines, revision, forgetting): (&[&JournalLine], &Revision, &Forgetting),
 ) -> Result<(), StoreError> {
-    let window = Window::Period(section.period.unit);
+    let window = section.window();
     let of_window = [Kind::Results, Kind::Revisions, Kind::RevisedMembers];
     let period = RevisedPeriod {
         window,
@@ -252,7 +251,7 @@ pub async fn revise_result(
         .key(keys::of_board(board, Kind::RevisedPeriods))
         .arg(board.version())
         .arg(board.section_key(section))
-        .arg(seen.json())
+        .arg(&seen.json)
         .json(result)
         .arg(result.revision)
         .json(revision)
@@ -321,16 +320,17 @@ pub async fn end_line(store: &Store, board: &Board, line: &JournalLine) -> Resul
 pub async fn read(
     store: &Store,
     board: &Board,
-    (window, key): (Window, &str),
+    section: &Section,
     revisions: impl Iterator<Item = u64>,
 ) -> Result<Vec<NamedRevision>, StoreError> {
     let revisions: Vec<u64> = revisions.collect();
     if revisions.is_empty() {
         return Ok(Vec::new());
     }
-    let field = |revision: &u64| format!("{key}{SEPARATOR}{revision}");
+    let name = board.section_key(section);
+    let field = |revision: &u64| format!("{name}{SEPARATOR}{revision}");
     let of = async |kind, fields: Vec<String>| -> Result<Vec<Option<String>>, StoreError> {
-        let list = keys::of_results(board, kind, window);
+        let list = keys::of_results(board, kind, section.window());
         store
             .command("HMGET", [list].into_iter().chain(fields))
             .await
@@ -340,10 +340,7 @@ pub async fn read(
         .into_iter()
         .zip(changes)
         .filter_map(|(revision, change)| Some((revision, change?)))
-        .map(|(revision, change)| {
-            let change: Revision = read_json("a revision", &change)?;
-            Ok((revision, change))
-        })
+        .map(|(revision, change)| Ok((revision, read_json("a revision", &change)?)))
         .collect::<Result<_, StoreError>>()?;
     let fields: Vec<String> = known
         .iter()

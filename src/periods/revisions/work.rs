@@ -13,11 +13,11 @@ use futures::FutureExt;
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::journals::{note_journal, note_journals};
 use super::store::{self, JournalLine, Moderation, RevisedMember, RevisedPeriod, Revision};
-use crate::core::board::store::board_notes::{self, NotedBoard, NotedFor};
+use crate::core::board::store::board_notes::{self, NotedFor};
 use crate::core::hide::erasures::Revised;
-use crate::core::jobs::faults::Subject;
-use crate::core::jobs::{Job, JobKind, Progress};
+use crate::core::jobs::Progress;
 use crate::core::read::merge::Merged;
 use crate::core::read::reader::Reader;
 use crate::core::read::store::standings::{SortKey, Visibility};
@@ -30,27 +30,27 @@ use crate::domain::period::{Period, Unit};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::periods::results::recording::{standing_of, window_of};
+use crate::periods::results::recording::standing_of;
 use crate::periods::results::store::{Forgetting, PeriodResult};
 use crate::periods::results::{self, histories};
 use crate::periods::rewards;
 use crate::periods::rewards::walk::Handing;
 use crate::redis::Freshness;
-use crate::runtime::join::{join_all, try_join_all};
+use crate::runtime::join::join_all;
 use crate::webhooks::outbox;
 
 /// How many sections are checked concurrently.
 const SECTIONS_AT_ONCE: usize = 100;
-/// How far the last noted line may fall behind the journal's last line: well below what a journal keeps
-/// (`scripts/lib/hides.lua`).
-const NOTED_BEHIND_MAX: u64 = 1_000;
 /// How many lines one revision covers at most.
 const COVERED_MAX: usize = 100;
 /// If more lines than this wait, a request that hides a member helps to revise.
 const WAITING_MAX: usize = COVERED_MAX;
+/// How far the last noted line may fall behind the journal's last line: well below what a journal keeps
+/// (`scripts/lib/hides.lua`).
+const NOTED_BEHIND_MAX: u64 = 1_000;
 /// How long requests that hide members wait for an erasure after a hide interfered with its revisions.
 const TURN: Duration = Duration::from_millis(500);
-/// How long it waits in all, and how often it checks.
+/// How long they wait in all, and how often they check.
 const HELD_MAX: Duration = Duration::from_secs(2);
 const HELD_LOOK_AFTER: Duration = Duration::from_millis(20);
 /// How many lines one step searches for one that is due: more than can wait on a board whose callers help.
@@ -84,15 +84,14 @@ pub(crate) async fn begin_moderation(
     }
     loop {
         let known = store::revised(&engine.store, board).await?;
-        let last = results::store::moderated(&engine.store, shard).await?.hides;
+        let last = results::store::hide_counters(&engine.store, shard)
+            .await?
+            .hides;
         match known.get(shard.tag()) {
             None => {
                 // All results already include earlier hides.
-                return Ok(
-                    store::note_lines(&engine.store, board, shard.tag(), (None, last), &[])
-                        .await
-                        .map(drop)?,
-                );
+                store::note_lines(&engine.store, board, shard.tag(), (None, last), &[]).await?;
+                return Ok(());
             }
             Some(known) if *known + NOTED_BEHIND_MAX >= last => return Ok(()),
             Some(known) => {
@@ -130,7 +129,7 @@ async fn revise_whole(engine: &Engine, id: &BoardId, in_turn: bool) -> Result<Re
 
 /// Revises results of a board by a bounded step. `due`: the hides that must be included in the end; the first step sets it
 /// to those that exist. `in_turn`: if a hide interferes, make requests that hide members wait for a while.
-async fn revise_on(
+pub(super) async fn revise_on(
     engine: &Engine,
     id: &BoardId,
     due: &OnceLock<Revised>,
@@ -170,50 +169,6 @@ async fn revise_due(
     };
     revise_by(engine, live, &cause).await?;
     Ok(Progress::More)
-}
-
-/// Notes some journal lines of all shards that come after the `noted` ones. Returns whether there may be more.
-async fn note_journals(
-    engine: &Engine,
-    live: &LiveBoard,
-    noted: &mut BTreeMap<String, u64>,
-) -> Result<bool, Error> {
-    let parts = live
-        .shards
-        .iter()
-        .map(|live| &live.shard)
-        .filter_map(|shard| {
-            let known = *noted.get(shard.tag())?;
-            Some(async move {
-                let part = note_journal(engine, &live.board, shard, known, false).await?;
-                Ok::<_, Error>((shard.tag(), part))
-            })
-        });
-    let mut is_any_left = false;
-    for (tag, (up_to, is_more)) in try_join_all(parts).await? {
-        is_any_left |= is_more;
-        noted.insert(tag.to_owned(), up_to);
-    }
-    Ok(is_any_left)
-}
-
-/// Notes some lines of a shard's journal after `known`. Returns the number of the last noted line, and whether there may be
-/// more.
-pub(crate) async fn note_journal(
-    engine: &Engine,
-    board: &Board,
-    shard: &Shard,
-    known: u64,
-    is_closed: bool,
-) -> Result<(u64, bool), Error> {
-    let part = store::journal(&engine.store, shard, known, is_closed).await?;
-    if part.up_to == known {
-        return Ok((known, false));
-    }
-    let numbers = (Some(known), part.up_to);
-    let noted = store::note_lines(&engine.store, board, shard.tag(), numbers, &part.lines).await?;
-    // Another caller may have noted fewer.
-    Ok((noted, part.is_more || noted < part.up_to))
 }
 
 /// Revises all results by a line, and posts its messages.
@@ -333,7 +288,7 @@ async fn revise_sections(
         .iter()
         .map(|section| board.section_key(section))
         .collect();
-    let results = results::store::read_many(&engine.store, board, window_of(first), &names).await?;
+    let results = results::store::read_many(&engine.store, board, first.window(), &names).await?;
     let recorded = sections.iter().zip(results);
     let sections: Vec<&Section> = recorded
         .filter_map(|(section, recorded)| {
@@ -379,9 +334,8 @@ async fn revise_section(
     cause: &Cause<'_>,
     handing: &mut Handing,
 ) -> Result<(), Error> {
-    let (board, window) = (&live.board, window_of(section));
-    let key = board.section_key(section);
-    let Some(seen) = results::store::read(&engine.store, board, window, &key).await? else {
+    let board = &live.board;
+    let Some(seen) = results::store::read(&engine.store, board, section).await? else {
         return Ok(());
     };
     if cause.line.is_in(&seen.result.hides) {
@@ -391,7 +345,7 @@ async fn revise_section(
     let mut result = seen.result.clone();
     result.revision += 1;
     // Hides came after the walk. A revision that includes more hides than it covers leaves nothing for the next ones to do.
-    if results::recording::moderated(engine, live, section).await? != result.walked {
+    if results::recording::hide_counters(engine, live, section).await? != result.walked {
         let made =
             results::recording::make(engine, live, section, result.revision, handing).await?;
         result = PeriodResult {
@@ -418,17 +372,8 @@ async fn revise_section(
         let known = result.hides.entry(line.tag.clone()).or_default();
         *known = line.number.max(*known);
     }
-    let results = (&seen, &result);
-    let change = (&lines[..], &change);
-    Ok(store::revise_result(
-        &engine.store,
-        board,
-        section,
-        results,
-        change,
-        &cause.forgetting,
-    )
-    .await?)
+    let change = (&lines[..], &change, &cause.forgetting);
+    Ok(store::revise_result(&engine.store, board, section, (&seen, &result), change).await?)
 }
 
 /// The noted lines, the cause among them, that the walk of a result includes and that the result does not cover yet.
@@ -486,35 +431,4 @@ async fn revised_members<'l>(
 fn is_kept(board: &Board, period: &Period, now: Timestamp) -> bool {
     let expires_ms = board.expires_at_ms(period);
     expires_ms.is_none_or(|expires_ms| expires_ms > now.ms())
-}
-
-/// The job: revises results after members were hidden or brought back.
-#[derive(Clone, Copy, Debug)]
-pub struct Revisions;
-
-impl Job for Revisions {
-    type Item = NotedBoard;
-    const KIND: JobKind = JobKind::Revisions;
-
-    fn subject(&self, board: &NotedBoard) -> Subject {
-        Subject::board(&board.id)
-    }
-
-    async fn due(&self, engine: &Engine) -> Result<Vec<NotedBoard>, Error> {
-        Ok(board_notes::noted(&engine.store, NotedFor::Revision).await?)
-    }
-
-    async fn step(&self, engine: &Engine, board: &mut NotedBoard) -> Result<Progress, Error> {
-        let live = engine.find_board(&board.id).await?;
-        let is_it = live.is_some_and(|live| live.board.generation == board.generation);
-        let stepped = if is_it {
-            revise_on(engine, &board.id, &OnceLock::new(), false).await?
-        } else {
-            Progress::Done
-        };
-        if stepped == Progress::Done {
-            board_notes::forget(&engine.store, NotedFor::Revision, board).await?;
-        }
-        Ok(stepped)
-    }
 }

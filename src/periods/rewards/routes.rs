@@ -4,56 +4,17 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::store::RewardState;
-use super::work::{self, ClaimRequest, FoundReward};
+use super::work::{self, ClaimRequest, RewardBody};
 use crate::access::Caller;
-use crate::domain::ids::{Label, shown_member};
-use crate::domain::reward::{Reward, RuleId};
-use crate::domain::score::{Decimals, ShownScore};
-use crate::domain::time::Timestamp;
+use crate::domain::ids::Label;
+use crate::domain::reward::RuleId;
 use crate::http::extract::{
-    Json, JsonResponse, JsonResult, Path, Query, Shared, State, board_id, choice, invalid,
-    member_id, part_params,
+    Json, JsonResponse, JsonResult, Path, Query, Shared, State, board_id, invalid, member_id,
+    part_params,
 };
 use crate::http::problem::Problem;
+use crate::periods::results::periods::PeriodName;
 use crate::periods::results::routes::PeriodPath;
-
-/// What a member has won by a rule.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
-#[schema(as = Reward)]
-pub struct RewardBody {
-    /// The id of the rule.
-    pub rule: RuleId,
-    /// The member that won it; null if it was erased.
-    pub member: Option<String>,
-    /// The member's public rank. For a revoked reward: the rank with which the member last won it. Null in a claim without the
-    /// scope `read` on a board that is not public.
-    pub rank: Option<u64>,
-    /// The member's score; null where the rank is.
-    pub score: Option<ShownScore>,
-    /// What is won, as the rule defines it.
-    pub reward: Reward,
-    /// `open` until it is claimed, then `claimed`. `revoked`: it was claimed, but the member has since lost it, because a
-    /// member was hidden or brought back.
-    #[schema(inline)]
-    pub state: RewardStateBody,
-    /// The name under which it was claimed; null if it is open.
-    pub by: Option<String>,
-    /// When it was claimed; null if it is open.
-    pub claimed_at: Option<Timestamp>,
-}
-
-/// What has become of a reward.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RewardStateBody {
-    /// It can be claimed.
-    Open,
-    /// It was claimed.
-    Claimed,
-    /// It was claimed, and is not won any more.
-    Revoked,
-}
 
 /// Some rewards of a final period.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
@@ -106,35 +67,6 @@ pub struct RewardPath {
     member: String,
 }
 
-impl RewardBody {
-    fn new(found: FoundReward, decimals: Decimals) -> Self {
-        let entry = found.entry;
-        let claim = entry.claim.as_ref();
-        Self {
-            rule: found.rule,
-            member: shown_member(found.member),
-            rank: Some(entry.rank),
-            score: Some(entry.score.shown(decimals)),
-            reward: found.reward,
-            state: match entry.state {
-                RewardState::Open | RewardState::Lost => RewardStateBody::Open,
-                RewardState::Claimed => RewardStateBody::Claimed,
-                RewardState::Revoked => RewardStateBody::Revoked,
-            },
-            by: claim.map(|claim| claim.by.clone()),
-            claimed_at: claim.map(|claim| claim.at),
-        }
-    }
-
-    /// As the first response to the same claimant had it.
-    fn as_claimed(mut found: FoundReward, decimals: Decimals) -> Self {
-        if let Some(claim) = &found.entry.claim {
-            found.entry.rank = claim.rank;
-        }
-        Self::new(found, decimals)
-    }
-}
-
 /// List the rewards of a final period.
 ///
 /// Ordered by rule, then by rank. All hides that returned before are taken into account.
@@ -150,20 +82,17 @@ impl RewardBody {
 )]
 pub async fn list(
     State(app): Shared,
-    Path(PeriodPath { board, window, key }): Path<PeriodPath>,
+    at: PeriodName,
     Query(params): Query<RewardsParams>,
 ) -> JsonResult<RewardsBody> {
-    let id = board_id(&board)?;
     let (after, limit) = params.part(str::parse::<String>)?;
     let member = params.member.as_deref().map(member_id).transpose()?;
-    let choice = choice(Some(&key), None)?;
-    let at = (&id, &*window, &choice);
     let whose = (params.cohort.as_deref(), member.as_ref());
-    let found = work::list(&app.engine, at, whose, after.as_deref(), limit);
-    let (live, rewards) = found.await?;
-    let decimals = live.board.definition.decimals;
-    let (rewards, next) = rewards.shown(|found| RewardBody::new(found, decimals));
-    Ok(JsonResponse(RewardsBody { rewards, next }))
+    let found = work::list(&app.engine, &at, whose, after.as_deref(), limit).await?;
+    Ok(JsonResponse(RewardsBody {
+        rewards: found.items,
+        next: found.next,
+    }))
 }
 
 /// Claim a reward.
@@ -196,13 +125,12 @@ pub async fn claim(
         member: member_id(&path.member)?,
         by: body.by.as_str().to_owned(),
     };
-    let (found, live, is_new) = work::claim(&app.engine, &request).await?;
+    let (mut body, live, is_new) = work::claim(&app.engine, &request).await?;
     let status = if is_new {
         StatusCode::CREATED
     } else {
         StatusCode::OK
     };
-    let mut body = RewardBody::as_claimed(found, live.board.definition.decimals);
     if !caller.may_read(&live.board) {
         (body.rank, body.score) = (None, None);
     }

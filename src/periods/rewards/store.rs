@@ -34,7 +34,7 @@ pub struct RewardWalk {
 
 /// A member that wins rewards.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Winner {
+pub struct RewardedMember {
     /// Its id, as in the standing.
     pub member: String,
     /// Its rank, as shown.
@@ -44,16 +44,17 @@ pub struct Winner {
     pub rules: Vec<usize>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+// One that was lost without a claim is not returned.
+/// What has become of a reward.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RewardState {
     /// It can be claimed.
     Open,
+    /// It was claimed.
     Claimed,
-    /// It was claimed, and is no longer won.
+    /// It was claimed, and is not won any more.
     Revoked,
-    /// It is no longer won.
-    Lost,
 }
 
 /// How a revision has changed a reward.
@@ -96,7 +97,7 @@ pub struct RewardEntry {
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Claimed {
+pub enum ClaimOutcome {
     /// The reward is claimed now.
     #[serde(deserialize_with = "packed")]
     New(RewardEntry),
@@ -161,7 +162,7 @@ pub async fn hand_out(
     shard: &Shard,
     section: &Section,
     walk: RewardWalk,
-    winners: &[Winner],
+    winners: &[RewardedMember],
 ) -> Result<(), StoreError> {
     let members = winners.iter().map(|winner| {
         let scaled = winner.score.scaled();
@@ -194,7 +195,7 @@ pub async fn claim(
     shard: &Shard,
     section: &Section,
     claiming: Claiming<'_>,
-) -> Result<Claimed, StoreError> {
+) -> Result<ClaimOutcome, StoreError> {
     call_section(store, &script::CLAIM, shard, section)
         .field("member", claiming.member)
         .field("rule", claiming.rule)

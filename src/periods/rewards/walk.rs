@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout_at;
 
-use super::store::{self, HANDED_OUT_MAX, RewardWalk, Winner};
+use super::store::{self, HANDED_OUT_MAX, RewardWalk, RewardedMember};
 use crate::core::jobs::lease::Lease;
 use crate::core::read::merge::{Merged, Start};
 use crate::core::read::reader::{ReadSize, Reader};
@@ -31,7 +31,7 @@ use crate::domain::period::Unit;
 use crate::domain::reward::{RankedStanding, RewardScan};
 use crate::periods::results;
 use crate::periods::results::recording::standing_of;
-use crate::periods::results::store::Moderated;
+use crate::periods::results::store::HideCounters;
 use crate::periods::turnover::turning;
 use crate::redis::leases::Leased;
 use crate::redis::{Freshness, StoreError};
@@ -51,7 +51,7 @@ struct Position {
     /// The number of the walk: that of the lease that began it.
     walk: u64,
     /// The shards' counters of hides and erasures when it began.
-    before: BTreeMap<String, Moderated>,
+    before: BTreeMap<String, HideCounters>,
     /// How many visible members the standing has.
     total: u64,
     scan: RewardScan,
@@ -157,12 +157,8 @@ async fn gives_any(engine: &Engine, live: &LiveBoard, section: &Section) -> Resu
     if board.rules_of(period).next().is_none() {
         return Ok(false);
     }
-    let (league, summary) = (
-        board.league_of(period),
-        turning::summary_of(engine, live, section).await?,
-    );
-    let of_cohort = league.zip(summary);
-    Ok(of_cohort.is_none_or(|(league, summary)| league.moves(summary.counted)))
+    let summary = turning::summary_of(engine, live, section).await?;
+    Ok(summary.is_none_or(|summary| board.settings_in(period).moves(summary.counted)))
 }
 
 /// Hands out the rewards of a final section under a revision of its result. Returns how many are won. That counts only if
@@ -224,7 +220,7 @@ impl<'a> Walk<'a> {
         // From now on the shards refuse in-flight calls of earlier holders of the lease.
         let nobody = vec![Vec::new(); walk.shards().len()];
         walk.note(nobody, true).await?;
-        walk.at.before = results::recording::moderated(engine, live, section).await?;
+        walk.at.before = results::recording::hide_counters(engine, live, section).await?;
         match last.filter(|last| walk.goes_on_from(last)) {
             Some(last) => walk.at = last,
             None => walk.at.total = walk.total().await?,
@@ -288,7 +284,7 @@ impl<'a> Walk<'a> {
                 &self.standing,
             );
             if !won.rules.is_empty() {
-                of_shards[self.shard_of(&entry.member)?].push(Winner {
+                of_shards[self.shard_of(&entry.member)?].push(RewardedMember {
                     member: entry.member.to_string(),
                     rank: won.rank,
                     score: entry.score,
@@ -303,7 +299,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Stores what members of each shard win; `all`: also calls shards without winners.
-    async fn note(&self, of_shards: Vec<Vec<Winner>>, all: bool) -> Result<(), Error> {
+    async fn note(&self, of_shards: Vec<Vec<RewardedMember>>, all: bool) -> Result<(), Error> {
         let noted = self
             .shards()
             .iter()

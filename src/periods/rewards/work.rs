@@ -2,34 +2,53 @@
 
 use std::sync::Arc;
 
-use super::store::{self, Claimed, Claiming, REWARDS_READ_MAX, RewardEntry, RewardPlace};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::store::{
+    self, ClaimOutcome, Claiming, REWARDS_READ_MAX, RewardEntry, RewardPlace, RewardState,
+};
 use crate::core::board::store::boards;
-use crate::core::read::period::{Choice, Target};
+use crate::core::read::period::Choice;
 use crate::core::{Engine, Error, LiveBoard, Outdated};
-use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::board::Board;
+use crate::domain::ids::{BoardId, MemberId, shown_member};
 use crate::domain::league::Section;
 use crate::domain::part::Part;
 use crate::domain::plan::StandingName;
 use crate::domain::problems::{ALREADY_CLAIMED, Problem, REWARD_REVOKED};
 use crate::domain::reward::{Reward, Rule, RuleId};
-use crate::domain::series::Track;
+use crate::domain::score::ShownScore;
 use crate::domain::time::Timestamp;
-use crate::domain::window::Window;
-use crate::periods::results::periods::unit_of;
+use crate::periods::results::periods::PeriodName;
 use crate::periods::results::store::PeriodResult;
 use crate::periods::results::{self, histories};
 use crate::periods::revisions;
 use crate::runtime::join::try_join_all;
 
 /// What a member has won by a rule.
-#[derive(Clone, Debug)]
-pub struct FoundReward {
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(as = Reward)]
+pub struct RewardBody {
+    /// The id of the rule.
     pub rule: RuleId,
-    /// What it gives.
+    /// The member that won it; null if it was erased.
+    pub member: Option<String>,
+    /// The member's public rank. For a revoked reward: the rank with which the member last won it. Null in a claim without the
+    /// scope `read` on a board that is not public.
+    pub rank: Option<u64>,
+    /// The member's score; null where the rank is.
+    pub score: Option<ShownScore>,
+    /// What is won, as the rule defines it.
     pub reward: Reward,
-    pub member: String,
-    /// Its rank, score, state and claim.
-    pub entry: RewardEntry,
+    /// `open` until it is claimed, then `claimed`. `revoked`: it was claimed, but the member has since lost it, because a
+    /// member was hidden or brought back.
+    #[schema(inline)]
+    pub state: RewardState,
+    /// The name under which it was claimed; null if it is open.
+    pub by: Option<String>,
+    /// When it was claimed; null if it is open.
+    pub claimed_at: Option<Timestamp>,
 }
 
 /// A request to claim a reward.
@@ -47,34 +66,25 @@ pub struct ClaimRequest {
 /// Selects a section: in a league the named cohort (as users call it) or that of the member; otherwise the whole period.
 pub(crate) type Whose<'a> = (Option<&'a str>, Option<&'a MemberId>);
 
-pub(crate) struct FinalSection {
-    pub section: Section,
-    /// Its name among the results.
-    pub name: String,
-    pub window: Window,
-    pub result: PeriodResult,
-}
-
-/// The board, and rewards of a final period sorted by rule, rank and member: up to `count` after `after`, or all of one
+/// Rewards of a final period, sorted by rule, rank and member: up to `count` after `after`, or all of one
 /// member.
 pub async fn list(
     engine: &Engine,
-    (id, window, choice): (&BoardId, &str, &Choice),
+    at: &PeriodName,
     whose: Whose<'_>,
     after: Option<&str>,
     count: usize,
-) -> Result<(Arc<LiveBoard>, Part<FoundReward>), Error> {
-    revisions::work::revise(engine, id).await?;
+) -> Result<Part<RewardBody>, Error> {
+    revisions::work::revise(engine, &at.board).await?;
     engine
-        .with_board(id, async |live| {
-            let Some(at) = final_section(engine, &live, window, choice, whose).await? else {
-                return Ok((live, Part::last(Vec::new())));
+        .with_board(&at.board, async |live| {
+            let Some((section, _)) = final_section(engine, &live, at, whose).await? else {
+                return Ok(Part::last(Vec::new()));
             };
-            let rules = live.board.all_rules_of(&at.section.period);
-            let store = &engine.store;
+            let rules = live.board.all_rules_of(&section.period);
             let (found, limit) = if let (_, Some(member)) = whose {
-                let shard = &live.shard_in(at.section, member).shard;
-                let won = store::of_member(store, shard, &at.section, member.as_str())
+                let shard = &live.shard_in(section, member).shard;
+                let won = store::of_member(&engine.store, shard, &section, member.as_str())
                     .await?
                     .into_iter()
                     .map(|entry| (member.to_string(), entry));
@@ -82,22 +92,25 @@ pub async fn list(
             } else {
                 let after = after.map(|after| place_of(rules, after)).transpose()?;
                 let limit = count.min(REWARDS_READ_MAX - 1);
-                let found = rewards_behind(engine, &live, &at.section, after.as_ref(), limit + 1);
+                let found = rewards_behind(engine, &live, &section, after.as_ref(), limit + 1);
                 (found.await?, limit)
             };
-            let is_more = found.len() > limit;
-            let items: Vec<_> = found
+            let Part { items, next } = Part::split(found, limit, |(member, entry)| {
+                let rule = rules.get(entry.rule).map(|rule| &rule.id);
+                rule.map(|rule| format!("{rule}:{}:{member}", entry.rank))
+            });
+            let items = items
                 .into_iter()
-                .take(limit)
-                .filter_map(|(member, entry)| FoundReward::new(rules, member, entry))
-                .collect();
-            let next = items.last().filter(|_| is_more).map(FoundReward::cursor);
-            Ok((live, Part { items, next }))
+                .filter_map(|(member, entry)| RewardBody::new(&live.board, rules, member, entry));
+            Ok(Part {
+                items: items.collect(),
+                next: next.flatten(),
+            })
         })
         .await
 }
 
-/// Claims a reward. Returns it, and whether this call was the first to claim it.
+/// Claims a reward. Returns it as it was then, the board, and whether this call was the first to claim it.
 ///
 /// # Errors
 ///
@@ -106,34 +119,41 @@ pub async fn list(
 pub async fn claim(
     engine: &Engine,
     request: &ClaimRequest,
-) -> Result<(FoundReward, Arc<LiveBoard>, bool), Error> {
-    let member = &request.member;
+) -> Result<(RewardBody, Arc<LiveBoard>, bool), Error> {
+    let ClaimRequest { board, member, .. } = request;
+    let at = &PeriodName {
+        board: board.clone(),
+        window: request.window.clone(),
+        choice: Choice::Key(request.key.clone()),
+    };
     let not_found = || {
         let standing = StandingName {
             window: request.window.as_str().into(),
             key: request.key.as_str().into(),
         };
-        let (board, rule, member) = (&request.board, &request.rule, member.as_str());
+        let (rule, member) = (&request.rule, member.as_str());
         Error::from(Problem::reward_not_found(board, &standing, rule, member))
     };
-    let choice = Choice::Key(request.key.clone());
     engine
-        .with_board(&request.board, async |live| {
-            let revised = revisions::work::revise(engine, &request.board).await?;
-            let whose = (None, Some(member));
-            let at = final_section(engine, &live, &request.window, &choice, whose)
+        .with_board(board, async |live| {
+            let revised = revisions::work::revise(engine, board).await?;
+            let (section, result) = final_section(engine, &live, at, (None, Some(member)))
                 .await?
                 .ok_or_else(not_found)?;
-            let mut rules = live.board.rules_of(&at.section.period);
+            let mut rules = live.board.rules_of(&section.period);
             let named = rules.find(|(_, rule)| rule.id == request.rule);
             let (rule, _) = named.ok_or_else(not_found)?;
-            let shard = &live.shard_in(at.section, member).shard;
-            let hides = results::store::moderated(&engine.store, shard).await?.hides;
+            let shard = &live.shard_in(section, member).shard;
+            let hides = results::store::hide_counters(&engine.store, shard)
+                .await?
+                .hides;
             let mut is_revised = revised.has(shard.tag(), hides);
             if is_revised && live.board.is_league() {
                 // The first shard of a league has all hides.
                 let first = &live.shards[0].shard;
-                let hides = results::store::moderated(&engine.store, first).await?.hides;
+                let hides = results::store::hide_counters(&engine.store, first)
+                    .await?
+                    .hides;
                 is_revised = revised.has(first.tag(), hides);
             }
             if !is_revised {
@@ -144,41 +164,41 @@ pub async fn claim(
                 rule,
                 by: &request.by,
                 at: engine.clock.now(),
-                revision: at.result.revision,
+                revision: result.revision,
                 hides,
             };
             let refused =
                 |kind, entry: RewardEntry| Err(Problem::claimed(kind, claim_of(&entry)).into());
-            let claimed = store::claim(&engine.store, shard, &at.section, claiming);
-            let (entry, is_new) = match claimed.await? {
-                Claimed::Behind => return Err(Error::Again(Outdated::Read)),
-                Claimed::None => return Err(not_found()),
-                Claimed::New(entry) => (entry, true),
-                Claimed::Same(entry) => (entry, false),
-                Claimed::Taken(entry) => return refused(ALREADY_CLAIMED, entry),
-                Claimed::Revoked(entry) => return refused(REWARD_REVOKED, entry),
+            let claimed = store::claim(&engine.store, shard, &section, claiming);
+            let (mut entry, is_new) = match claimed.await? {
+                ClaimOutcome::Behind => return Err(Error::Again(Outdated::Read)),
+                ClaimOutcome::None => return Err(not_found()),
+                ClaimOutcome::New(entry) => (entry, true),
+                ClaimOutcome::Same(entry) => (entry, false),
+                ClaimOutcome::Taken(entry) => return refused(ALREADY_CLAIMED, entry),
+                ClaimOutcome::Revoked(entry) => return refused(REWARD_REVOKED, entry),
             };
-            let rules = live.board.all_rules_of(&at.section.period);
-            let found = FoundReward::new(rules, member.to_string(), entry);
-            Ok((found.ok_or_else(not_found)?, Arc::clone(&live), is_new))
+            let rules = live.board.all_rules_of(&section.period);
+            // A later response to the same claimant is the same as the first.
+            entry.rank = entry.claim.as_ref().map_or(entry.rank, |claim| claim.rank);
+            let reward = RewardBody::new(&live.board, rules, member.to_string(), entry);
+            Ok((reward.ok_or_else(not_found)?, Arc::clone(&live), is_new))
         })
         .await
 }
 
-/// A section that has a result, without names of erased members; `None` if the member had no seat in this period of a
-/// league.
+/// A section that has a result, and the result, without names of erased members; `None` if the member had no seat in this
+/// period of a league.
 pub(crate) async fn final_section(
     engine: &Engine,
     live: &LiveBoard,
-    window: &str,
-    choice: &Choice,
+    at: &PeriodName,
     whose: Whose<'_>,
-) -> Result<Option<FinalSection>, Error> {
+) -> Result<Option<(Section, PeriodResult)>, Error> {
     let board = &live.board;
     engine.forget_all(&board.id).await?;
     engine.require_current(live)?;
-    let (named, _) = unit_of(live, window)?;
-    let mut target = Target::find(live, window, Track::Shown, choice, engine.clock.now())?;
+    let mut target = at.target(engine, live)?;
     let period = target.standing.period;
     match whose {
         (None, Some(member)) if board.is_league() => {
@@ -192,18 +212,10 @@ pub(crate) async fn final_section(
         (cohort, _) => target = target.in_cohort(board, cohort)?,
     }
     let section = target.standing.section();
-    let name = board.section_key(&section);
-    if let Some(recorded) = results::store::read(&engine.store, board, named, &name).await? {
-        return Ok(Some(FinalSection {
-            section,
-            name,
-            window: named,
-            result: recorded.result,
-        }));
+    if let Some(recorded) = results::store::read(&engine.store, board, &section).await? {
+        return Ok(Some((section, recorded.result)));
     }
-    let closings = boards::closings(&engine.store, &board.id)
-        .await?
-        .unwrap_or_default();
+    let closings = boards::closings(&engine.store, &board.id).await?;
     let end = board.end_of(&period);
     let is_closed = end.is_some_and(|end| closings.results_until >= Some(end));
     Err(match &target.cohort {
@@ -232,20 +244,21 @@ async fn rewards_behind(
         .collect())
 }
 
-impl FoundReward {
-    fn new(rules: &[Rule], member: String, entry: RewardEntry) -> Option<Self> {
+impl RewardBody {
+    /// A member's reward on a board whose period has these rules; `None` if its rule is not one of them.
+    fn new(board: &Board, rules: &[Rule], member: String, entry: RewardEntry) -> Option<Self> {
         let rule = rules.get(entry.rule)?;
+        let (by, claimed_at) = entry.claim.map(|claim| (claim.by, claim.at)).unzip();
         Some(Self {
             rule: rule.id.clone(),
+            member: shown_member(member),
+            rank: Some(entry.rank),
+            score: Some(entry.score.shown(board.definition.decimals)),
             reward: rule.reward.clone(),
-            member,
-            entry,
+            state: entry.state,
+            by,
+            claimed_at,
         })
-    }
-
-    /// The cursor (`after`) for the rewards that follow.
-    fn cursor(&self) -> String {
-        format!("{}:{}:{}", self.rule, self.entry.rank, self.member)
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
+use crate::domain::ids::MemberId;
 use crate::domain::league::decision::{Outcome, Summary};
 use crate::domain::period::Period;
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::periods::results::store::Moderated;
+use crate::periods::results::store::HideCounters;
 use crate::redis::decode::Done;
 use crate::redis::dispatch::Store;
 use crate::redis::kinds::Kind;
@@ -24,7 +25,7 @@ const WHAT: &str = "a decision";
 /// The outcome of recording a decision.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Recorded {
+pub enum DecisionRecord {
     /// There is a record, from this call or an earlier one.
     #[serde(rename = "OK")]
     Done,
@@ -34,29 +35,21 @@ pub enum Recorded {
     Moderated,
 }
 
-/// The decision of a cohort for some of its members.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decided {
-    /// What all members have in common.
-    pub summary: Summary,
-    /// The outcomes by member id. A missing member was not listed.
-    pub outcomes: HashMap<String, Outcome>,
-}
-
 /// Stores the decision of a cohort whose period ends at this instant, unless there is one. `seen`: the shard's counters
 /// before the caller read the standing.
 pub async fn record(
     store: &Store,
     shard: &Shard,
     (standing, ends): (&Standing, Timestamp),
-    seen: Moderated,
+    seen: HideCounters,
     (summary, outcomes): (&Summary, &[(String, Outcome)]),
-) -> Result<Recorded, StoreError> {
-    let zset = keys::sorted_set(shard, standing);
-    let decided = keys::part(&zset, Kind::Decided);
+) -> Result<DecisionRecord, StoreError> {
     let mut call = store
         .call_shard(&script::DECIDE_COHORT, shard)
-        .keys([zset, decided])
+        .keys([
+            keys::sorted_set(shard, standing),
+            decided_of(shard, standing),
+        ])
         .arg(shard.version())
         .arg(ends)
         .arg(seen.hides)
@@ -69,40 +62,44 @@ pub async fn record(
     call.write().await
 }
 
-/// The decision of a cohort, with the outcomes of `members`; `None` if it is not decided.
-pub async fn read(
+/// What all members of a decided cohort have in common; `None` if it is not decided.
+pub async fn summary(
     store: &Store,
     shard: &Shard,
     standing: &Standing,
-    members: &[&str],
-) -> Result<Option<Decided>, StoreError> {
-    let summary_and_members = [SUMMARY].into_iter().chain(members.iter().copied());
-    let args =
-        std::iter::once(decided_of(shard, standing)).chain(summary_and_members.map(str::to_owned));
-    let stored: Vec<Option<String>> = store.command("HMGET", args).await?;
-    let mut stored = stored.into_iter();
-    let Some(summary) = stored.next().flatten() else {
-        return Ok(None);
-    };
-    let outcomes = members
-        .iter()
-        .zip(stored)
-        .filter_map(|(member, outcome)| Some(((*member).to_owned(), outcome?)));
-    decided(&summary, outcomes).map(Some)
+) -> Result<Option<Summary>, StoreError> {
+    let field = [decided_of(shard, standing), SUMMARY.to_owned()];
+    let stored: Option<String> = store.command("HGET", field).await?;
+    stored.map(|stored| read_json(WHAT, &stored)).transpose()
 }
 
-/// The decision of a cohort, with the outcomes of all members.
-pub async fn read_all(
+/// The outcome of a member of a decided cohort, `None` if it was not listed; `None` if the cohort is not decided.
+pub async fn outcome(
     store: &Store,
     shard: &Shard,
     standing: &Standing,
-) -> Result<Option<Decided>, StoreError> {
+    member: &MemberId,
+) -> Result<Option<Option<Outcome>>, StoreError> {
+    let fields = [&*decided_of(shard, standing), SUMMARY, member.as_str()];
+    let (summary, stored): (Option<String>, Option<String>) =
+        store.command("HMGET", fields).await?;
+    let outcome = stored.map(|stored| read_json(WHAT, &stored)).transpose()?;
+    Ok(summary.map(|_| outcome))
+}
+
+/// The outcomes of all members of a cohort, by their ids; none if it is not decided.
+pub async fn outcomes(
+    store: &Store,
+    shard: &Shard,
+    standing: &Standing,
+) -> Result<Vec<(String, Outcome)>, StoreError> {
     let key = [decided_of(shard, standing)];
-    let mut stored: HashMap<String, String> = store.command("HGETALL", key).await?;
-    let Some(summary) = stored.remove(SUMMARY) else {
-        return Ok(None);
-    };
-    decided(&summary, stored).map(Some)
+    let stored: HashMap<String, String> = store.command("HGETALL", key).await?;
+    stored
+        .into_iter()
+        .filter(|(member, _)| member != SUMMARY)
+        .map(|(member, outcome)| Ok((member, read_json(WHAT, &outcome)?)))
+        .collect()
 }
 
 /// Sets when this shard's seats in some tiers of a period expire, in milliseconds since the epoch.
@@ -129,17 +126,4 @@ pub async fn expire_tiers(
 /// The key of the decision of the cohort with this standing.
 fn decided_of(shard: &Shard, standing: &Standing) -> String {
     keys::part(&keys::sorted_set(shard, standing), Kind::Decided)
-}
-
-fn decided(
-    summary: &str,
-    outcomes: impl IntoIterator<Item = (String, String)>,
-) -> Result<Decided, StoreError> {
-    let outcomes = outcomes
-        .into_iter()
-        .map(|(member, outcome)| Ok((member, read_json(WHAT, &outcome)?)));
-    Ok(Decided {
-        summary: read_json(WHAT, summary)?,
-        outcomes: outcomes.collect::<Result<_, StoreError>>()?,
-    })
 }

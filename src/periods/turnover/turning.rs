@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use futures::FutureExt;
 
-use super::store::{self, Recorded};
+use super::store::{self, DecisionRecord};
 use crate::core::board::store::boards;
 use crate::core::jobs::clock::trusted_now;
 use crate::core::read::merge::{Merged, Start};
@@ -25,8 +25,8 @@ use crate::domain::league::player::Turned;
 use crate::domain::league::{COHORT_SIZES, Section};
 use crate::domain::state::PeriodState;
 use crate::domain::time::{Span, Timestamp};
-use crate::periods::results::recording::standing_of;
-use crate::periods::{barriers, results};
+use crate::periods::closings::barriers;
+use crate::periods::results::{self, recording::standing_of};
 use crate::redis::Freshness;
 use crate::runtime::join::try_join_all;
 use crate::runtime::throttle;
@@ -61,9 +61,7 @@ pub async fn turn_seat(engine: &Engine, id: &BoardId, member: &MemberId) -> Resu
     engine
         .with_board(id, async |live| {
             let home = &live.shard_of(member).shard;
-            let members = std::slice::from_ref(member);
-            let mut found = seats::players(&engine.store, home, members).await?;
-            let seen = found.pop().transpose()?.flatten();
+            let seen = live.player(member).await?;
             let Some((seen, section)) = seen.and_then(|seen| with_section(&live, seen)) else {
                 return Ok(());
             };
@@ -93,14 +91,12 @@ async fn outcome(
     engine
         .with_board(id, async |live| {
             let shard = &live.shard_of_cohort(section).shard;
-            let (standing, members) = (standing_of(&live.board, &section), [member.as_str()]);
-            let decided = store::read(&engine.store, shard, &standing, &members);
-            if let Some(mut decided) = decided.await? {
-                return Ok(decided.outcomes.remove(member.as_str()));
+            let standing = standing_of(&live.board, &section);
+            let outcome = store::outcome(&engine.store, shard, &standing, member);
+            if let Some(outcome) = outcome.await? {
+                return Ok(outcome);
             }
-            let closings = boards::closings(&engine.store, id)
-                .await?
-                .unwrap_or_default();
+            let closings = boards::closings(&engine.store, id).await?;
             if closings.results_until >= live.board.end_of(&section.period) {
                 // The closing has turned all seats that count, even if the record has expired since.
                 return Ok(None);
@@ -132,11 +128,11 @@ pub(crate) async fn decide_cohort(
             let (board, period) = (&live.board, &section.period);
             let shard = &live.shard_of_cohort(section).shard;
             let standing = standing_of(board, &section);
-            let decided = store::read(&engine.store, shard, &standing, &[]).await?;
-            if decided.is_some() {
+            let decided = store::summary(&engine.store, shard, &standing);
+            if decided.await?.is_some() {
                 return Ok(CohortState::Decided);
             }
-            let seen = results::store::moderated(&engine.store, shard).await?;
+            let seen = results::store::hide_counters(&engine.store, shard).await?;
             let reader = Reader::new(engine, &live, Freshness::Current).of_size(ReadSize::Large);
             let entries = placed(engine, &reader, section, seen.hides > 0).await?;
             let (now, end) = (engine.clock.now(), board.end_of(period));
@@ -148,18 +144,17 @@ pub(crate) async fn decide_cohort(
             if entries.is_empty() {
                 return Ok(CohortState::Empty);
             }
-            let league = board
-                .league_of(period)
-                .expect("invariant: a board with cohorts is a league");
             let tier = section.cohort.map_or(0, |cohort| cohort.tier);
             let decimals = board.definition.decimals;
-            let (summary, outcomes) = league.decide(tier, decimals, now, entries);
+            let (summary, outcomes) = board
+                .settings_in(period)
+                .decide(tier, decimals, now, entries);
             let decision = (&summary, &outcomes[..]);
             let recorded = store::record(&engine.store, shard, (&standing, end), seen, decision);
             match recorded.await? {
-                Recorded::Done => Ok(CohortState::Decided),
-                Recorded::Open => Ok(CohortState::Open),
-                Recorded::Moderated => Err(Error::Again(Outdated::Read)),
+                DecisionRecord::Done => Ok(CohortState::Decided),
+                DecisionRecord::Open => Ok(CohortState::Open),
+                DecisionRecord::Moderated => Err(Error::Again(Outdated::Read)),
             }
         })
         .await
@@ -174,12 +169,9 @@ pub(crate) async fn summary_of(
     if section.cohort.is_none() {
         return Ok(None);
     }
-    let (shard, standing) = (
-        &live.shard_of_cohort(*section).shard,
-        standing_of(&live.board, section),
-    );
-    let decided = store::read(&engine.store, shard, &standing, &[]).await?;
-    Ok(decided.map(|decided| decided.summary))
+    let shard = &live.shard_of_cohort(*section).shard;
+    let standing = standing_of(&live.board, section);
+    Ok(store::summary(&engine.store, shard, &standing).await?)
 }
 
 /// The ordered entries of a cohort, including hidden ones.
@@ -233,7 +225,7 @@ pub(crate) async fn close_league_until(
     let live = engine.live_board(id).await?;
     // Closes everything that is due at once: a second closing would have to wait for the results of the first.
     match closing::due(&live.board, None, now).filter(|due| *due >= end) {
-        Some(due) if barriers::work::decide_and_raise(engine, id, due).await? => Ok(()),
+        Some(due) if barriers::decide_and_raise(engine, id, due).await? => Ok(()),
         Some(_) => Err(Error::LeagueTurning(PAUSE_MS)),
         None => {
             let finalize = live.board.definition.finalize;
@@ -255,12 +247,12 @@ pub(crate) async fn turn_cohorts(
     let decided = sections.iter().map(async |section| {
         let standing = standing_of(&live.board, section);
         let shard = &live.shard_of_cohort(*section).shard;
-        let decided = store::read_all(&engine.store, shard, &standing).await?;
-        Ok::<_, Error>((*section, decided))
+        let outcomes = store::outcomes(&engine.store, shard, &standing).await?;
+        Ok::<_, Error>((*section, outcomes))
     });
     let mut of_homes: BTreeMap<usize, Vec<Turning>> = BTreeMap::new();
-    for (section, decided) in try_join_all(decided).await? {
-        for (member, outcome) in decided.into_iter().flat_map(|decided| decided.outcomes) {
+    for (section, outcomes) in try_join_all(decided).await? {
+        for (member, outcome) in outcomes {
             // An erased member is no longer a player.
             let Ok(member) = MemberId::parse(&member) else {
                 continue;

@@ -15,8 +15,7 @@ use crate::core::jobs::Progress;
 use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::league::Section;
 use crate::domain::period::Period;
-use crate::periods::closings::store::Keys;
-use crate::periods::results::recording::{message_of, window_of};
+use crate::periods::results::recording::message_of;
 use crate::periods::results::store::PeriodResult;
 use crate::periods::{closings, results};
 use crate::runtime::join::try_join_all;
@@ -60,12 +59,9 @@ impl Turnover {
                 let Some(after) = after else {
                     return Ok(Vec::new());
                 };
-                let keys = Keys {
-                    from: Bound::Excluded(after),
-                    to: Bound::Excluded(&stop),
-                    is_newest_first: false,
-                };
-                closings::store::periods(store, &live.shard, unit, keys, COHORTS_AT_ONCE).await
+                let range = (Bound::Excluded(&**after), Bound::Excluded(&*stop));
+                let range = (range, false);
+                closings::store::periods(store, &live.shard, unit, range, COHORTS_AT_ONCE).await
             });
         let names = try_join_all(names).await?;
         let sections: Vec<Section> = names
@@ -132,9 +128,7 @@ pub(crate) async fn finish_cohort(
     live: &LiveBoard,
     section: Section,
 ) -> Result<bool, Error> {
-    let closings = boards::closings(&engine.store, &live.board.id)
-        .await?
-        .unwrap_or_default();
+    let closings = boards::closings(&engine.store, &live.board.id).await?;
     // After that its keys may have expired.
     if closings.results_until < live.board.end_of(&section.period) {
         turn_over(engine, live, &[section]).await?;
@@ -153,7 +147,7 @@ async fn without_result(
         return Ok(Vec::new());
     }
     let names = sections.iter().map(|section| board.section_key(section));
-    let (window, names) = (window_of(&sections[0]), names.collect::<Vec<_>>());
+    let (window, names) = (sections[0].window(), names.collect::<Vec<_>>());
     let results = results::store::read_many(&engine.store, board, window, &names).await?;
     Ok(sections
         .iter()
@@ -169,14 +163,13 @@ async fn expire_cohorts(
     live: &LiveBoard,
     sections: &[Section],
 ) -> Result<(), Error> {
-    let now = engine.clock.now();
     let Some(expires_at_ms) = live.board.expires_at_ms(&sections[0].period) else {
         return Ok(());
     };
+    let instants = (expires_at_ms, engine.clock.now());
     let expired = sections.iter().map(async |section| {
         let shard = &live.shard_of_cohort(*section).shard;
-        closings::store::expire_period(&engine.store, shard, section, expires_at_ms, now, None)
-            .await
+        closings::store::expire_period(&engine.store, shard, section, instants, None).await
     });
     // One step each: further steps are for voters, which a league does not count.
     Ok(try_join_all(expired).await.map(drop)?)
@@ -185,10 +178,7 @@ async fn expire_cohorts(
 /// Ends a period whose cohorts all have results: lets the remaining keys expire, and records that it is final.
 async fn end(engine: &Engine, live: &LiveBoard, period: &Period) -> Result<Progress, Error> {
     let (board, now) = (&live.board, engine.clock.now());
-    let league = board.league_of(period);
-    let last_tier = league
-        .expect("invariant: a period with cohorts is one of a league")
-        .last_tier();
+    let last_tier = board.settings_in(period).last_tier();
     if let Some(expires_at_ms) = board.expires_at_ms(period) {
         let expired = (0..=last_tier).map(async |tier| {
             let shard = &live.shards[board.shard_of_tier(period, tier)].shard;
@@ -204,33 +194,11 @@ async fn end(engine: &Engine, live: &LiveBoard, period: &Period) -> Result<Progr
 
 /// Records, once, when a period of a league became final, with its message.
 async fn record_period(engine: &Engine, live: &LiveBoard, period: &Period) -> Result<(), Error> {
-    let (board, section) = (&live.board, Section::from(*period));
-    let (window, key) = (window_of(&section), board.section_key(&section));
-    let terms = board.terms_of(period);
-    let result = PeriodResult {
-        starts_at: period.start(),
-        ends_at: board.end_of(period),
-        final_at: engine.clock.now(),
-        total: 0,
-        winner: None,
-        revision: 1,
-        rewards: 0,
-        definition: terms.map_or(board.revision, |terms| terms.revision),
-        hides: BTreeMap::new(),
-        walked: BTreeMap::new(),
-        league: None,
-    };
-    let cohorts = results::store::final_cohorts(&engine.store, board, window, &key).await?;
-    let messages = [message_of(board, &section, &result, Some(cohorts))];
-    results::store::record(
-        &engine.store,
-        board,
-        (window, &key),
-        (None, &result),
-        &messages,
-        None,
-    )
-    .await?;
+    let (board, store, section) = (&live.board, &engine.store, Section::from(*period));
+    let first = PeriodResult::empty(board, period, engine.clock.now());
+    let cohorts = results::store::final_cohorts(store, board, period).await?;
+    let message = message_of(board, &section, &first, Some(cohorts));
+    results::store::record(store, board, &section, &first, &message, None).await?;
     // The recorder may have crashed before this note.
-    Ok(board_notes::note(&engine.store, NotedFor::Outbox, board).await?)
+    Ok(board_notes::note(store, NotedFor::Outbox, board).await?)
 }

@@ -14,7 +14,7 @@ pub use standings::moderation::ended_hides::EndedHides;
 pub use standings::moderation::tasks::job::Tasks;
 pub use standings::moves::job::Moves;
 pub use standings::periods::closings::work::ClosePeriods;
-pub use standings::periods::revisions::work::Revisions;
+pub use standings::periods::revisions::job::Revisions;
 pub use standings::queue::applying::ApplyQueues;
 pub use standings::queue::listing::ListQueues;
 pub use standings::webhooks::outbox::job::Outboxes;

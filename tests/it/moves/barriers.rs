@@ -5,8 +5,8 @@ use standings::check;
 use standings::core::Engine;
 use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
-use standings::periods::barriers;
-use standings::periods::barriers::store::LogEnds;
+use standings::periods::closings::barriers;
+use standings::periods::closings::store::{LogEnds, raise_barrier};
 
 use crate::harness::delay::Delay;
 use crate::harness::redis::eventually;
@@ -29,7 +29,7 @@ async fn close(engine: &Engine, until: &str) {
         BoardId::parse("b").unwrap(),
         Timestamp::parse(until).unwrap(),
     );
-    barriers::work::close_shards(engine, &id, until, None)
+    barriers::close_shards(engine, &id, until, None)
         .await
         .unwrap();
 }
@@ -236,7 +236,7 @@ async fn a_move_keeps_the_barrier_even_if_only_some_shards_have_it() {
     let until = Timestamp::parse(MIDNIGHT).unwrap();
     // Whoever closes the board dies half-way.
     let shard = &board.shards()[2];
-    barriers::store::raise(&engine.store, shard, until, None, LogEnds::NoLog)
+    raise_barrier(&engine.store, shard, until, None, LogEnds::NoLog)
         .await
         .unwrap();
     for shards in [3, 1, 2] {
@@ -342,7 +342,7 @@ async fn what_was_read_as_final_stays_whatever_dies_during_the_closing() {
         let closers = [1, 2].map(|place| {
             let (engine, id) = (&world.instances[place].engine, &id);
             eventually("the board is closed", async move || {
-                barriers::work::close_shards(engine, id, until, None)
+                barriers::close_shards(engine, id, until, None)
                     .await
                     .is_ok()
             })

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use standings::core::board::store::boards;
 use standings::domain::ids::BoardId;
 use standings::domain::time::Timestamp;
+use standings::periods::closings::{self, barriers};
+use standings::periods::results;
 use standings::periods::results::store::PeriodResult;
-use standings::periods::{barriers, closings, results};
 
 use crate::harness::jobs::{ClosePeriods, Moves, Purge};
 use crate::harness::redis::{RedisServer, Reply, eventually};
@@ -309,7 +310,7 @@ async fn a_closing_is_finished_once_though_redis_is_killed_repeatedly() {
 /// Up to where the results are recorded; `None` also while Redis is away.
 async fn instant_or_none(world: &World) -> Option<String> {
     let id = BoardId::parse("b").unwrap();
-    let closings = boards::closings(&world.engine().store, &id).await.ok()??;
+    let closings = boards::closings(&world.engine().store, &id).await.ok()?;
     closings.results_until.map(Timestamp::to_rfc3339_seconds)
 }
 
@@ -638,7 +639,7 @@ async fn reading_a_result_records_it_if_no_job_has() {
         (&result["state"], &result["revision"]),
         (&json!("closing"), &json!(null))
     );
-    barriers::work::close_shards(engine, &id, until, None)
+    barriers::close_shards(engine, &id, until, None)
         .await
         .unwrap();
     let result = client.get(path).await.expect(200);
@@ -692,7 +693,7 @@ async fn nothing_is_final_before_replicas_have_its_barrier() {
     }
     // And by a barrier that is with the primary alone no read goes.
     let until = Timestamp::parse("2026-11-21T00:00:00Z").unwrap();
-    barriers::work::close_shards(engine, &id, until, None)
+    barriers::close_shards(engine, &id, until, None)
         .await
         .unwrap_err();
     assert!(field(&set.primary, "closed_until").await.is_some());

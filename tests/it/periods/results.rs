@@ -12,7 +12,8 @@ use standings::core::board::store::board_notes::{self, NotedFor};
 use standings::core::jobs::Job;
 use standings::core::read::period::Choice;
 use standings::domain::ids::BoardId;
-use standings::periods::{export, results};
+use standings::periods::results::periods::PeriodName;
+use standings::periods::results::{self, export};
 
 use crate::harness::client::Answer;
 use crate::harness::jobs::{ClosePeriods, Purge, Revisions};
@@ -527,35 +528,26 @@ async fn an_export_reports_hides_since_its_revision_was_read() {
         client.put(&path, reason.clone()).await.expect(200)
     };
     hide("m1").await;
-    let id = BoardId::parse("b").unwrap();
-    let choice = Choice::Key("2026-11-20".to_owned());
-    let found = results::work::period_to_export(service, &id, "day", &choice, None)
+    let at = PeriodName {
+        board: BoardId::parse("b").unwrap(),
+        window: "day".to_owned(),
+        choice: Choice::Key("2026-11-20".to_owned()),
+    };
+    let found = results::work::period_to_export(service, &at, None)
         .await
         .unwrap();
     hide("m2").await;
     client.delete("/v1/boards/b/hidden/m1").await.expect(204);
-    let mut export = export::work::begin(service, found.clone()).await.unwrap();
-    let entries = export::work::next_entries(service, &mut export)
-        .await
-        .unwrap();
+    let mut export = export::begin(service, found.clone()).await.unwrap();
+    let entries = export::next_entries(service, &mut export).await.unwrap();
     assert_eq!(entries.len(), 2, "as many as the result had");
-    assert!(
-        export::work::has_changed(service, &export, &id)
-            .await
-            .unwrap()
-    );
-    let found = results::work::period_to_export(service, &id, "day", &choice, None)
+    assert!(export::has_changed(service, &export).await.unwrap());
+    let found = results::work::period_to_export(service, &at, None)
         .await
         .unwrap();
-    let mut export = export::work::begin(service, found.clone()).await.unwrap();
-    export::work::next_entries(service, &mut export)
-        .await
-        .unwrap();
-    assert!(
-        !export::work::has_changed(service, &export, &id)
-            .await
-            .unwrap()
-    );
+    let mut export = export::begin(service, found.clone()).await.unwrap();
+    export::next_entries(service, &mut export).await.unwrap();
+    assert!(!export::has_changed(service, &export).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]

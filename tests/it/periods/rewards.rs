@@ -7,6 +7,7 @@ use futures::future::{join, join_all};
 use serde_json::{Value, json};
 use standings::core::read::period::Choice;
 use standings::domain::ids::BoardId;
+use standings::periods::results::periods::PeriodName;
 use standings::periods::{results, revisions};
 use standings::webhooks::outbox;
 
@@ -480,14 +481,15 @@ async fn is_noted_when_given_back(world: &World) -> bool {
 async fn other_calls_continue_where_a_dropped_one_stopped() {
     let world = closed(1, 1).await;
     let (client, service) = (world.client(), world.engine());
-    let (id, choice) = (
-        BoardId::parse("b").unwrap(),
-        Choice::Key("2026-11-21".to_owned()),
-    );
+    let at = PeriodName {
+        board: BoardId::parse("b").unwrap(),
+        window: "day".to_owned(),
+        choice: Choice::Key("2026-11-21".to_owned()),
+    };
     let (mut is_hidden, mut waits, mut rounds) = (true, 0, 0);
     hide(client, "ann").await;
     loop {
-        let read = results::work::read(service, &id, "day", &choice, None);
+        let read = results::work::read(service, &at, None);
         waits += 1;
         if Box::pin(break_off(read, waits)).await.is_none() {
             if is_noted_when_given_back(&world).await {

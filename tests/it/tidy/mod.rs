@@ -60,7 +60,6 @@ fn lint_libraries_stay_where_they_belong() {
         "embed/",
         "api/",
         "routes",
-        "moderation/erasures.rs",
         "operations/health.rs",
         "domain/problems.rs",
         "cli/client.rs",

@@ -22,7 +22,7 @@ use crate::runtime::join::try_join_all;
 
 pub use super::definitions::{StoredBoard, Unreadable};
 
-/// The revision that shards get when their board has moved away: no definition has it, and none is newer.
+/// The amendment that shards get when their board has moved away: no definition has it, and none is newer.
 pub const RETIRED: u64 = (1 << 53) - 1;
 /// The instant from which stamps count microseconds (`scripts/core/board/begin.lua`), in milliseconds since the epoch.
 const STAMPS_BEGIN_MS: i64 = 1_767_225_600_000;
@@ -95,18 +95,16 @@ pub async fn load(store: &Store, id: &BoardId) -> Result<Option<StoredBoard>, St
     }))
 }
 
-/// How far the closings of a board have come; `None` if there is no such board.
-pub async fn closings(store: &Store, id: &BoardId) -> Result<Option<Closings>, StoreError> {
-    let fields = [&keys::head(id.as_str()), "version"];
-    let fields = fields.into_iter().chain(CLOSINGS);
-    let (version, until, results_until, terms): (Option<String>, _, _, _) =
-        store.command("HMGET", fields).await?;
-    let closings = closings_of([until, results_until], terms)?;
-    Ok(version.map(|_| closings))
+/// How far the closings of a board have come; none if there is no such board.
+pub async fn closings(store: &Store, id: &BoardId) -> Result<Closings, StoreError> {
+    let head = keys::head(id.as_str());
+    let fields = std::iter::once(&*head).chain(CLOSINGS);
+    let (until, results_until, terms) = store.command("HMGET", fields).await?;
+    closings_of([until, results_until], terms)
 }
 
 /// Stores a board if its stored version is the one that was `seen`, and, with `unused_since`, if it has taken no event at
-/// that revision or a later one. If the definition changes, no closing may have been decided since the board was seen.
+/// that amendment or a later one. If the definition changes, no closing may have been decided since the board was seen.
 pub async fn define(
     store: &Store,
     board: &Board,
@@ -280,52 +278,52 @@ pub async fn all_ids(store: &Store) -> Result<BTreeSet<BoardId>, StoreError> {
 }
 
 /// Informs all shards of a board, and those that count its quotas, of the version of its definition. They ignore a version
-/// older than theirs; then this returns the greatest revision that one of them knows. Stale if the board was deleted.
+/// older than theirs; then this returns the greatest amendment that one of them knows. Stale if the board was deleted.
 pub async fn open_shards(store: &Store, board: &Arc<Board>) -> Result<Option<u64>, StoreError> {
     let mut newer = None;
     if board.reserves() && !board.placement.home().is_together() {
         let homes = board.homes();
         let told = homes.iter().map(|home| {
             let head = keys::counts_head(home.tag(), home.placement.home());
-            let version = (home.generation, home.revision);
+            let version = (home.generation, home.amendment);
             tell(store, home.tag(), head, version, None)
         });
         newer = try_join_all(told).await?.into_iter().flatten().max();
     }
     let current = board.placement.current;
-    let of_shards = tell_version(store, board, current, board.revision).await?;
+    let of_shards = tell_version(store, board, current, board.amendment).await?;
     Ok(of_shards.max(newer))
 }
 
-/// Informs the shards of any sharding, of any revision. Stale if the board was deleted.
+/// Informs the shards of any sharding, of any amendment. Stale if the board was deleted.
 pub(crate) async fn tell_version(
     store: &Store,
     board: &Arc<Board>,
     sharding: Sharding,
-    revision: u64,
+    amendment: u64,
 ) -> Result<Option<u64>, StoreError> {
     let shards = board.shards_of(sharding);
     let told = shards.iter().map(|shard| {
-        let version = (shard.generation, revision);
+        let version = (shard.generation, amendment);
         tell(store, shard.tag(), keys::head(shard.tag()), version, None)
     });
     Ok(try_join_all(told).await?.into_iter().flatten().max())
 }
 
-/// Gives the head of a shard a generation and a revision, for some time or permanently. Returns a later revision that it
+/// Gives the head of a shard a generation and an amendment, for some time or permanently. Returns a later amendment that it
 /// knows. Stale if it knows a later generation.
 pub(crate) async fn tell(
     store: &Store,
     tag: &str,
     head: String,
-    (generation, revision): (u64, u64),
+    (generation, amendment): (u64, u64),
     lasts: Option<Duration>,
 ) -> Result<Option<u64>, StoreError> {
     let told = store
         .call(&script::SHARD, tag)
         .key(head)
         .arg(generation)
-        .arg(revision)
+        .arg(amendment)
         .arg(lasts.map(|lasts| lasts.as_millis()));
     let Done::Ok(newer) = told.write().await?;
     Ok(newer)

@@ -23,7 +23,8 @@ pub(crate) struct StoredDefinition {
     #[serde(default = "first_format")]
     pub(crate) data_format: u64,
     generation: u64,
-    revision: u64,
+    #[serde(rename = "revision")]
+    amendment: u64,
     #[serde(default)]
     epochs: BTreeMap<Window, u64>,
     placement: Placement,
@@ -43,7 +44,7 @@ impl From<&Board> for StoredDefinition {
         Self {
             data_format: DATA_FORMAT,
             generation: board.generation,
-            revision: board.revision,
+            amendment: board.amendment,
             epochs: board.epochs.clone(),
             placement: board.placement.clone(),
             definition: board.definition.clone(),
@@ -85,7 +86,7 @@ pub(crate) fn board_of(id: &BoardId, stored: StoredDefinition) -> Board {
     let StoredDefinition {
         data_format: _,
         generation,
-        revision,
+        amendment,
         epochs,
         placement,
         definition,
@@ -96,7 +97,7 @@ pub(crate) fn board_of(id: &BoardId, stored: StoredDefinition) -> Board {
         placement,
         finalize_since,
         league_before,
-        ..Board::new(id.clone(), definition, generation, revision, epochs)
+        ..Board::new(id.clone(), definition, generation, amendment, epochs)
     }
 }
 
@@ -122,8 +123,8 @@ pub(crate) fn salvage(
 ) -> Result<Unreadable, StoreError> {
     let numbers = version
         .split_once('-')
-        .and_then(|(generation, revision)| generation.parse().ok().zip(revision.parse().ok()));
-    let (generation, revision) = numbers.ok_or_else(|| {
+        .and_then(|(generation, amendment)| generation.parse().ok().zip(amendment.parse().ok()));
+    let (generation, amendment) = numbers.ok_or_else(|| {
         StoreError::Unexpected(format!("the version of {id} can't be read: {version:?}"))
     })?;
     let stored: Value = serde_json::from_str(json).unwrap_or_default();
@@ -136,7 +137,7 @@ pub(crate) fn salvage(
     let detail = detail.split(", expected").next().unwrap_or(&detail);
     let is_known = is_known && epochs.is_ok() && placement.is_some() && league_before.is_ok();
     let epochs = epochs.ok().flatten().unwrap_or_default();
-    let mut board = Board::new(id.clone(), definition, generation, revision, epochs);
+    let mut board = Board::new(id.clone(), definition, generation, amendment, epochs);
     board.league_before = league_before.ok().flatten().unwrap_or_default();
     board.finalize_since = Timestamp::deserialize(&stored["finalize_since"]).ok();
     board.closings = closings;

@@ -6,6 +6,7 @@ use serde_json::json;
 use standings::core::read::period::Choice;
 use standings::domain::ids::BoardId;
 use standings::periods;
+use standings::periods::results::periods::PeriodName;
 
 use super::order::judge;
 use super::sending::post;
@@ -298,12 +299,13 @@ pub(super) async fn close_periods(
     let close = async |place: usize| {
         let engine = &world.instances[place % world.instances.len()].engine;
         if let Some((id, window, key)) = &closed.asked {
-            let (id, key) = (BoardId::parse(id).unwrap(), Choice::Key(key.clone()));
-            let closed = Box::pin(periods::results::work::close_period(
-                engine, &id, window, &key,
-            ))
-            .await;
-            return closed.is_ok();
+            let at = PeriodName {
+                board: BoardId::parse(id).unwrap(),
+                window: window.clone(),
+                choice: Choice::Key(key.clone()),
+            };
+            let closed = periods::results::work::close_period(engine, &at);
+            return Box::pin(closed).await.is_ok();
         }
         // What is not in memory is not due.
         if engine.refresh_boards().await.is_err() {

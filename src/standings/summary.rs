@@ -1,8 +1,11 @@
-//! Reads what a frontend needs to know about a board.
+//! Reads what a frontend needs to know about a board: its title, and the running standing of each window.
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::page::{Entries, PageView};
+use super::standing::{self, Attempt, FoundIn, StandingRequest, View};
+use super::tiers::TiersView;
 use crate::core::read::period::{Choice, CohortChoice};
 use crate::core::read::reader::ReadSize;
 use crate::core::read::store::standings::Visibility;
@@ -13,13 +16,10 @@ use crate::domain::problems::UNKNOWN_WINDOW;
 use crate::domain::series::Track;
 use crate::redis::Freshness;
 use crate::runtime::join::try_join_all;
-use crate::standings::page::{Entries, PageView};
-use crate::standings::standing::{self, Attempt, FoundIn, StandingRequest, View};
-use crate::standings::tiers::TiersView;
 
 /// A board and its running standings.
 #[derive(Clone, Debug)]
-pub struct Summary {
+pub struct BoardSummary {
     pub live: Arc<LiveBoard>,
     /// The running standing of each of its windows, and how many members it has.
     pub windows: Vec<FoundIn<u64>>,
@@ -49,7 +49,7 @@ pub async fn summarize(
     engine: &Engine,
     id: &BoardId,
     freshness: Freshness,
-) -> Result<Summary, Error> {
+) -> Result<BoardSummary, Error> {
     engine
         .with_board(id, async |live| {
             let windows = live.board.definition.windows.iter();
@@ -87,7 +87,7 @@ pub async fn summarize(
             if found.iter().any(|one| one.live.board != live.board) {
                 return Err(Error::Again(Outdated::Board));
             }
-            Ok(Summary {
+            Ok(BoardSummary {
                 live,
                 as_of: found.iter().filter_map(|one| one.as_of).min(),
                 windows: found,

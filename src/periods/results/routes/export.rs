@@ -13,19 +13,19 @@ use http_body_util::StreamBody;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::work::{self, Export, PART_ENTRIES};
+use super::PeriodPath;
 use crate::access::Caller;
-use crate::core::{Error, LiveBoard};
+use crate::core::Error;
 use crate::domain::export::{ExportLine, write_header};
-use crate::domain::ids::BoardId;
 use crate::domain::include::{Include, Includes};
 use crate::domain::profile::ShownProfile;
 use crate::http::App;
-use crate::http::extract::{Path, Query, Shared, State, board_id, choice, invalid};
+use crate::http::extract::{Query, Shared, State, invalid};
 use crate::http::problem::Problem;
 use crate::http::supply::Taken;
 use crate::periods::results;
-use crate::periods::results::routes::PeriodPath;
+use crate::periods::results::export::{self, Export, PART_ENTRIES};
+use crate::periods::results::periods::PeriodName;
 use crate::profiles;
 use crate::standings::routes::params::includes;
 
@@ -78,8 +78,6 @@ pub struct ExportParams {
 /// An export being sent.
 struct Outgoing {
     app: Arc<App>,
-    id: BoardId,
-    live: Arc<LiveBoard>,
     export: Export,
     format: ExportFormat,
     includes: Includes,
@@ -108,11 +106,10 @@ struct Outgoing {
 )]
 pub async fn get(
     State(app): Shared,
-    Path(PeriodPath { board, window, key }): Path<PeriodPath>,
+    at: PeriodName,
     Query(params): Query<ExportParams>,
     caller: Caller,
 ) -> Result<Response, Problem> {
-    let (id, choice) = (board_id(&board)?, choice(Some(&key), None)?);
     let includes = includes(params.include.as_deref(), &caller)?;
     if params.bom && params.format != ExportFormat::Csv {
         return Err(invalid("bom", "goes with `format=csv`"));
@@ -122,13 +119,14 @@ pub async fn get(
         .for_entries(&caller.takers(), PARTS_HELD * PART_ENTRIES, includes)
         .await?;
     let cohort = params.cohort.as_deref();
-    let found = results::work::period_to_export(&app.engine, &id, &window, &choice, cohort).await?;
-    let export = work::begin(&app.engine, found).await?;
+    let found = results::work::period_to_export(&app.engine, &at, cohort).await?;
+    let export = export::begin(&app.engine, found).await?;
     let (content_type, ending) = params.format.names();
     let key = &export.found.period.target.key;
     let cohort = cohort.map_or(String::new(), |cohort| format!("-{cohort}"));
+    let PeriodName { board, window, .. } = &at;
     // Keys of hours have colons, which are not allowed in file names everywhere.
-    let name = format!("{id}-{window}-{key}{cohort}.{ending}").replace(':', "");
+    let name = format!("{board}-{window}-{key}{cohort}.{ending}").replace(':', "");
     let headers = [
         (header::CONTENT_TYPE, content_type.to_owned()),
         (
@@ -141,8 +139,6 @@ pub async fn get(
     ];
     let body = StreamBody::new(frames(Outgoing {
         app,
-        id,
-        live: Arc::clone(&export.found.live),
         export,
         format: params.format,
         includes,
@@ -165,7 +161,7 @@ fn frames(outgoing: Outgoing) -> impl Stream<Item = Result<Frame<Bytes>, Error>>
             return Ok(Some((Frame::data(part), Some(outgoing))));
         }
         let engine = &outgoing.app.engine;
-        let has_changed = work::has_changed(engine, &outgoing.export, &outgoing.id).await?;
+        let has_changed = export::has_changed(engine, &outgoing.export).await?;
         let changed = HeaderValue::from_static(if has_changed { "true" } else { "false" });
         let trailer = HeaderMap::from_iter([(CHANGED, changed)]);
         Ok(Some((Frame::trailers(trailer), None)))
@@ -180,7 +176,7 @@ const IN_MEMORY: &str = "invariant: an export is written to memory";
 impl Outgoing {
     async fn part(&mut self) -> Result<Bytes, Error> {
         let engine = &self.app.engine;
-        let entries = work::next_entries(engine, &mut self.export).await?;
+        let entries = export::next_entries(engine, &mut self.export).await?;
         let has_profiles = self.includes.has(Include::Profile);
         let profiles = if has_profiles {
             let members = entries.iter().map(|entry| Arc::clone(&entry.member));
@@ -188,7 +184,8 @@ impl Outgoing {
         } else {
             None
         };
-        let (board, names) = (&self.live.board, self.live.board.definition.names);
+        let board = &self.export.found.live.board;
+        let names = board.definition.names;
         let lines = entries.iter().map(|entry| ExportLine {
             profile: profiles
                 .as_ref()

@@ -1,14 +1,12 @@
-//! Raising the barriers of a board's shards.
+//! Raises the barriers of a board's shards. Once they are raised, nothing changes what earlier events made of the standings.
 
-use super::store::{self, LogEnds, QueueWait, Raised};
+use super::store::{self, BarrierProgress, LogEnds, QueueWait};
 use crate::core::jobs::Progress;
 use crate::core::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::periods::closings;
-use crate::periods::closings::store::Decision;
 use crate::queue::store::queues::QueueName;
 use crate::queue::{self, intake};
 
@@ -21,13 +19,9 @@ pub(crate) async fn decide_and_raise(
 ) -> Result<bool, Error> {
     engine
         .with_board(id, async |live| {
-            if closings::store::decide(&engine.store, &live.board, until).await?
-                == Decision::Pending
-            {
-                return Ok(false);
-            }
-            let raised = raise_barriers(engine, &live.board, until, None).await?;
-            Ok(raised == Progress::Done)
+            let is_decided = store::decide(&engine.store, &live.board, until).await?;
+            Ok(is_decided
+                && raise_barriers(engine, &live.board, until, None).await? == Progress::Done)
         })
         .await
 }
@@ -40,7 +34,7 @@ pub(crate) async fn raise_barriers(
     until: Timestamp,
     wait: Option<QueueWait>,
 ) -> Result<Progress, Error> {
-    closings::store::confirm(&engine.store, board).await?;
+    store::confirm(&engine.store, board).await?;
     close_shards(engine, &board.id, until, wait).await
 }
 
@@ -67,7 +61,7 @@ pub async fn close_shards(
             let shards: Vec<&Shard> = live.shards.iter().map(|live| &live.shard).collect();
             let mut raised = raise(engine, &shards, until, wait, unasked).await?;
             let asking: Vec<&Shard> = raised
-                .extract_if(.., |(_, raised)| *raised == Raised::WantsEnds)
+                .extract_if(.., |(_, raised)| *raised == BarrierProgress::WantsEnds)
                 .map(|(shard, _)| shard)
                 .collect();
             if let Some(log) = log.filter(|_| !asking.is_empty()) {
@@ -78,7 +72,8 @@ pub async fn close_shards(
             }
             if log.is_some() {
                 for waits in [true, false] {
-                    let of_log = |(_, raised): &&(_, _)| (*raised == Raised::WaitsForLog) == waits;
+                    let of_log =
+                        |(_, raised): &&(_, _)| (*raised == BarrierProgress::WaitsForLog) == waits;
                     let names = raised
                         .iter()
                         .filter(of_log)
@@ -87,7 +82,9 @@ pub async fn close_shards(
                     intake::store::want(&engine.store, names, waits).await?;
                 }
             }
-            let waits = raised.iter().any(|(_, raised)| *raised != Raised::Seen);
+            let waits = raised
+                .iter()
+                .any(|(_, raised)| *raised != BarrierProgress::Seen);
             Ok(Progress::more_if(waits))
         })
         .await
@@ -114,10 +111,10 @@ async fn raise<'a>(
     until: Timestamp,
     wait: Option<QueueWait>,
     ends: LogEnds<'_>,
-) -> Result<Vec<(&'a Shard, Raised)>, Error> {
+) -> Result<Vec<(&'a Shard, BarrierProgress)>, Error> {
     let mut raised = Vec::with_capacity(shards.len());
     for shard in shards {
-        let of_shard = store::raise(&engine.store, shard, until, wait, ends).await?;
+        let of_shard = store::raise_barrier(&engine.store, shard, until, wait, ends).await?;
         raised.push((*shard, of_shard));
     }
     Ok(raised)

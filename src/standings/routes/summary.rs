@@ -5,19 +5,45 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::work::{self, Summary};
+use crate::core::read::period::Target;
 use crate::domain::board::{Order, Ranking, WINDOWS_MAX};
 use crate::domain::ids::BoardId;
-use crate::domain::time::{Span, Timestamp};
+use crate::domain::include::Includes;
+use crate::domain::state::PeriodState;
+use crate::domain::time::{Span, Timestamp, seconds};
 use crate::domain::timezone::Zone;
 use crate::domain::window::Window;
-use crate::http::caching::IfNoneMatch;
+use crate::http::caching::{Caching, IfNoneMatch};
 use crate::http::extract::{Shared, State};
 use crate::http::freshness::{self, NoCache};
 use crate::http::problem::Problem;
+use crate::http::rendered::Rendered;
 use crate::http::supply::Takers;
-use crate::periods::results::routes::{PeriodBody, answer};
 use crate::redis::{Dated, Freshness};
+use crate::standings::summary::{self, BoardSummary};
+
+/// A period of a window, how far it has come, and how many members it has.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(as = PeriodSpan)]
+pub struct PeriodBody {
+    /// The key of the period; for a rolling window the newest period in it.
+    pub key: String,
+    /// When the standing begins; null for `all`.
+    #[serde(serialize_with = "seconds")]
+    pub starts_at: Option<Timestamp>,
+    /// When the standing ends; null for `all`.
+    #[serde(serialize_with = "seconds")]
+    pub ends_at: Option<Timestamp>,
+    /// `upcoming` before it begins, `live` until its end, then `closing` if it becomes final by itself and otherwise
+    /// `ended`, and `final` once no event can change it any more. Missing if the response is from a replica that can't know
+    /// it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = PeriodState, required = false)]
+    pub state: Option<PeriodState>,
+    /// How many members the standing has, including those that `keep_top` does not list; null for a whole period of a
+    /// league.
+    pub total: Option<u64>,
+}
 
 /// The running standing of a window.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
@@ -59,8 +85,20 @@ pub struct SummaryBody {
     pub windows: Vec<WindowSummary>,
 }
 
-impl From<&Summary> for SummaryBody {
-    fn from(summary: &Summary) -> Self {
+impl PeriodBody {
+    pub fn new(target: &Target, state: Option<PeriodState>, total: impl Into<Option<u64>>) -> Self {
+        Self {
+            key: target.key.clone(),
+            starts_at: target.starts_at,
+            ends_at: target.ends_at,
+            state,
+            total: total.into(),
+        }
+    }
+}
+
+impl From<&BoardSummary> for SummaryBody {
+    fn from(summary: &BoardSummary) -> Self {
         let board = &summary.live.board;
         let definition = &board.definition;
         let windows = summary.windows.iter().map(|found| WindowSummary {
@@ -102,10 +140,10 @@ pub async fn get(
     let (app, id, by, headers) = (&*app, &board, &by, &headers);
     let read = async |freshness| {
         let taken = app.memory.for_read(by, WINDOWS_MAX).await?;
-        let summary = work::summarize(&app.engine, id, freshness).await?;
-        let body = SummaryBody::from(&summary);
+        let summary = summary::summarize(&app.engine, id, freshness).await?;
+        let caching = Caching::of(app, &summary.live.board, Includes::default());
         Ok(Dated {
-            value: answer(app, &summary.live, (&body, taken), headers)?,
+            value: Rendered::new(&SummaryBody::from(&summary), taken)?.answer(headers, caching),
             as_of: summary.as_of,
         })
     };

@@ -1,15 +1,14 @@
-//! Reads the whole standing of a final period in parts.
+//! Reads the whole standing of a final period, one part in memory at a time. Each read continues after the last entry, and
+//! ranks are counted here.
 
+use super::recording::{self, standing_of};
+use super::store::PeriodResult;
+use super::work::FoundResult;
 use crate::core::read::scroll::{Scroll, ScrollPlace};
 use crate::core::read::store::standings::Entry;
 use crate::core::{Engine, Error};
-use crate::domain::ids::BoardId;
 use crate::domain::problems::Problem;
 use crate::domain::state::PeriodState;
-use crate::periods::results;
-use crate::periods::results::recording::standing_of;
-use crate::periods::results::store::PeriodResult;
-use crate::periods::results::work::FoundResult;
 
 /// How many entries one read returns.
 pub const PART_ENTRIES: usize = 1_000;
@@ -52,11 +51,11 @@ pub async fn next_entries(engine: &Engine, export: &mut Export) -> Result<Vec<En
 }
 
 /// Whether the standing may have changed during the export. If not, all entries were read.
-pub async fn has_changed(engine: &Engine, export: &Export, id: &BoardId) -> Result<bool, Error> {
-    let (live, found) = (engine.live_board(id).await?, &export.found);
+pub async fn has_changed(engine: &Engine, export: &Export) -> Result<bool, Error> {
+    let (found, id) = (&export.found, &export.found.live.board.id);
+    let live = engine.live_board(id).await?;
     let section = found.period.target.standing.section();
-    if found.is_revising
-        || results::recording::moderated(engine, &live, &section).await? != found.basis
+    if found.is_revising || recording::hide_counters(engine, &live, &section).await? != found.basis
     {
         return Ok(true);
     }
