@@ -126,7 +126,11 @@ async fn elements(world: &World) -> BTreeSet<String> {
 }
 
 async fn check(world: &World, repairs: bool) -> Report {
-    let repair = if repairs { Repair::Remove } else { Repair::None };
+    let repair = if repairs {
+        Repair::Remove
+    } else {
+        Repair::None
+    };
     checked(world, repair).await
 }
 
