@@ -1,4 +1,4 @@
-# `make` lists what there is to do.
+# `make` lists the commands.
 
 # The service that `make demo` works on.
 URL ?= http://127.0.0.1:8080
@@ -84,7 +84,7 @@ bench: ## Measure the service and its references, as BENCHMARKS.md says; takes f
 	$(if $(KAFKA),@tools/kafka setup)
 	PATH="$(CURDIR)/.tools:$$PATH" cargo bench --locked --profile dist $(if $(KAFKA),--features kafka) --bench bench -- $(ARGS)
 
-compare: ## Measure the service beside Podium, whose program you have: PODIUM=path; takes seven minutes (ARGS=--quick: one)
+compare: ## Measure the service next to Podium, whose program you have: PODIUM=path; takes seven minutes (ARGS=--quick: one)
 	@test -x "$(PODIUM)" || { echo 'compare: PODIUM=path has to name the program of Podium; BENCHMARKS.md says which'; exit 1; } >&2
 	@tools/setup
 	PATH="$(CURDIR)/.tools:$$PATH" cargo bench --locked --profile dist --bench bench -- --compare "$(abspath $(PODIUM))" $(ARGS)
@@ -98,8 +98,8 @@ dist: ## Make the archive of a release in dist/, for Linux with glibc 2.28 (TARG
 test-dist: ## Try the archive: which glibc it needs, and a session without any other program
 	@tools/test-dist
 
-demo: ## While `make run` runs elsewhere: import a month of flights, show its top ten (URL=… for another service)
+demo: ## While `make run` runs in another shell: import a month of flights, show its top ten (URL=… for another service)
 	@tools/demo $(URL)
 
-setup: ## Get what `make run` and `make test` need and is missing
+setup: ## Install what `make run` and `make test` need and is missing
 	@tools/setup

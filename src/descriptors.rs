@@ -8,7 +8,7 @@ use crate::webhooks::deliveries::job::ALL_AT_ONCE;
 /// What the service needs in addition to connections of clients and to webhooks: connections to Redis, of which each node
 /// of a cluster and each replica have a few; files, pipes and timers; and connections that are being closed.
 const OWN_NEEDS: u64 = 160;
-/// The most connections, unless another number is configured.
+/// The maximum number of connections, unless another number is configured.
 const CONNECTIONS_DEFAULT_MAX: u64 = 20_000;
 const CONNECTIONS_MIN: u64 = 16;
 

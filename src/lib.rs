@@ -1,9 +1,9 @@
 //! Exact leaderboards and vote rankings over HTTP, on Redis.
 //!
 //! **The one law**: a standing is a pure function of its accepted events, the board's definition, its initial scores, and
-//! who is hidden or erased. Order, retries, batches, instances and restarts never show in it.
+//! who is hidden or erased. Order, retries, batches, instances and restarts never change it.
 //!
-//! The way of an event, and the way of a read, top to bottom:
+//! The path of an event, and the path of a read, top to bottom:
 //!
 //! ```text
 //! events/routes.rs              JSON in, JSON out             standings/routes.rs

@@ -82,7 +82,7 @@ pub enum ServerError {
     #[error("metrics can't be recorded: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
     /// A task that the service needs has ended, and can't be restarted.
-    #[error("{0} has ended: a bug of this program")]
+    #[error("{0} has ended: a bug in this program")]
     Ended(&'static str),
 }
 
@@ -205,7 +205,7 @@ fn announce(bound: std::net::SocketAddr, options: &Options) {
         );
     } else if options.keys.is_empty() {
         tracing::warn!(
-            "nobody can define a board: there are keys of players' tokens, but no API keys. Set STANDINGS_API_KEYS=admin:SECRET"
+            "nobody can define a board: there are keys for players' tokens, but no API keys. Set STANDINGS_API_KEYS=admin:SECRET"
         );
     }
     tracing::info!("serving on http://{bound}; try it at http://{bound}/docs");
@@ -443,7 +443,7 @@ async fn first_contact(engine: &Engine, setting: &'static str) -> Result<(), Ser
 }
 
 /// Logs when a server of Redis can't be reached: one line when that begins, one a minute while it lasts, and one at its end.
-/// What fails only for that has no lines of its own.
+/// Failures that only follow from it are not logged.
 async fn report_outages(engine: Arc<Engine>, setting: &'static str, stop: CancellationToken) {
     let mut reported: Option<Instant> = None;
     loop {

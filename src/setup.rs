@@ -1,4 +1,4 @@
-//! Creates a service: its settings, and what rooms do on occasions of the core.
+//! Creates a service: its settings, and the functions of rooms that the core calls.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::redis::Store;
 use crate::webhooks::deliveries::job::Counted;
 use crate::webhooks::sender::Sender;
 
-/// What each room does on occasions of the core.
+/// The functions of each room that the core calls.
 pub static HOOKS: Hooks = Hooks {
     // Moderation: standing orders also apply to boards that are created later.
     has_orders: |store| Box::pin(async { Ok(orders::store::has_any(store).await?) }),

@@ -99,7 +99,7 @@ pub async fn repeat(kind: JobKind, engine: Arc<Engine>, cancelled: CancellationT
             Some(Err(error)) => {
                 let job = kind.name();
                 if engine.store.outage().is_some() {
-                    // That has its own line.
+                    // The outage is logged separately.
                     tracing::debug!(%error, job, "a background job failed; it will be tried again");
                 } else {
                     throttle::say(&format!("background job: {error}"), |more| {

@@ -50,7 +50,7 @@ struct Args {
 
 fn share(text: &str) -> Result<Share, String> {
     serde_json::from_str(text)
-        .map_err(|_| "is no number from 0 to 1 with at most 4 decimals".into())
+        .map_err(|_| "is not a number from 0 to 1 with at most 4 decimals".into())
 }
 
 /// Why there is nothing to print, a line for each fault.
@@ -108,7 +108,7 @@ fn read(path: &Path) -> Result<Board, Faults> {
     })
 }
 
-/// What a read of a board says of its name.
+/// What a read of a board says about its name.
 #[derive(Deserialize)]
 struct Named {
     board: Option<BoardId>,

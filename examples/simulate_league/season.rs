@@ -60,7 +60,7 @@ pub(super) struct TierPeriod {
 
 /// More periods were asked for than there are.
 #[derive(Debug, Error)]
-#[error("so many periods of this league end after the year 2185")]
+#[error("that many periods of this league would end after the year 2185")]
 pub(super) struct TooLong;
 
 /// A member.
@@ -92,7 +92,7 @@ impl Season {
     ///
     /// # Panics
     ///
-    /// If the board is no league.
+    /// If the board is not a league.
     pub(super) fn play(
         board: &Board,
         population: &Population,

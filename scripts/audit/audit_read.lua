@@ -16,7 +16,7 @@
 local LOG, OUTCOMES, PSEUDONYMS, MEMBERS = unpack(KEYS)
 local first, count, by, board, member = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 
--- For a member that was never named, or that is forgotten, a text that is no pseudonym.
+-- For a member that was never named, or that is forgotten, a text that is not a pseudonym.
 local pseudonym = member ~= '' and (redis.call('HGET', PSEUDONYMS, member) or SEPARATOR)
 
 local function names(list, one) return string.find(list, SEPARATOR .. one .. SEPARATOR, 1, true) end

@@ -47,8 +47,8 @@
 --   undistinct   score of a member that is not among the distinct scores
 --   distinct     member, score: a distinct score that no member has
 --   hidden       member: its entry in the hidden list (lib/hidden.lua) contradicts its hide; '' where the list has lost
---                entries. To repair it, the list is dropped; it is built again when it is needed. That may bring nobody in
---                sight who may be hidden
+--                entries. To repair it, the list is dropped; it is built again when it is needed. This must not show a
+--                member that may be hidden
 --   hidden_score   score: whether only hidden members have it is stored wrongly; repaired like that
 --   hidden_total   the stored sum of the hidden list differs from that of its entries
 --   total        high, low: the total that is stored; high, low: the sum of the scores
@@ -101,7 +101,7 @@ for _, part in ipairs(PARTS) do
 end
 if is_unusable then return reply_with('', '0', false) end
 
--- Whether the hidden list can be built again without bringing a member in sight: the journal, from which it is built, has
+-- Whether the hidden list can be built again without showing a hidden member: the journal, from which it is built, has
 -- each of its members as hidden, or all that is stored of hides has the member as visible.
 local function has_certain_members()
   local size = call('ZCARD', hidden.list)
@@ -406,7 +406,7 @@ local undecided = {}
 
 -- Entries of the hash, as a flat list of ids and packed scores.
 local function check_members(flat, is_whole)
-  -- Members after the last of the surely best entries need not be listed.
+  -- Members after the last of the entries that are certainly the best need not be listed.
   local exact = hidden and hidden.exact or layout.keep
   local last = layout.keep > 0 and call('ZCARD', standing.zset) >= exact
     and (exact > 0 and call('ZRANGE', standing.zset, exact - 1, exact - 1, 'WITHSCORES') or {'', '-inf'})
@@ -560,7 +560,7 @@ local function check_pairs(check, flat, is_whole)
   end
 end
 
--- What the total says of members whose score differs in both keys: which of the two all of them have right.
+-- What the total says about members whose score differs in both keys: which of the two keys is right for all of them.
 local function decide(missing)
   local difference = 0
   for _, conflict in ipairs(undecided) do difference = difference + conflict[3] - conflict[2].score end

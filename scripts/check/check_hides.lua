@@ -1,5 +1,5 @@
 -- check_hides.lua: checks, part by part, whether the keys agree that say which members of a shard are hidden (lib/hides.lua).
--- On request it makes them agree: a member that one of them has as hidden is hidden then. So a repair shows nobody.
+-- On request it makes them agree: a member that one of them has as hidden is hidden then. So no hidden member is shown.
 -- Uses: lib/slot.lua, lib/cursor.lua, lib/keys.lua, lib/standing.lua, lib/hides.lua, lib/hidden.lua, lib/check.lua
 --
 -- A member that is being erased has a line in the journal, and no hide.

@@ -1,5 +1,5 @@
 -- check_state.lua: checks whether the state of a derived series can be read (lib/derived.lua). If not, the script drops it
--- on request: then its standings are built from scratch, as they are needed.
+-- on request: then its standings are built from scratch when they are needed.
 -- Uses: lib/check.lua
 --
 -- Takes: 2 keys, 1 argument

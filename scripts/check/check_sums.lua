@@ -22,13 +22,13 @@
 --   term      which standing is walked, 0: the standing itself; after the last term come the past initial scores
 --   cursor    '0' at first
 --   budget    about how many members × terms one call visits
---   drop      whether to drop the standing without a look: check.lua has found that its keys contradict each other
+--   drop      whether to drop the standing without comparing it: check.lua has found that its keys contradict each other
 --   repair    see lib/check.lua
 --
 -- Reply: {'STALE'} another definition is in use | {'GONE'} there is no such standing, or it is not complete |
 --   {'LOST'} one of its terms existed, and no longer does | {'OK', next term (-1: this was the last part), next cursor,
 --   how many terms have no data, difference, …}, as in check.lua:
---   dropped   the standing was to be dropped without a look
+--   dropped   the standing was to be dropped without comparing it
 --   sum       member; score, time that are stored; score, time by the terms
 --   data      member; data that is stored; data by the terms
 --   carried   member; score; score without what was carried over; score in the period before
@@ -160,7 +160,7 @@ local function compare(walked, ids)
   for m, id in ipairs(ids) do
     -- A member that several of them list is met in several walks; it is compared in the first.
     local is_compared = walked > 0 and scores[m]
-    -- The walk over the present initial scores need not have met a past one.
+    -- The walk over the current initial scores need not have met a past one.
     for index = 1, math.min(walked, #terms) - 1 do is_compared = is_compared or term_scores[index][m] end
     if not is_compared and kind == 'carried' then
       local own, before = term_scores[1][m], term_scores[2] and term_scores[2][m]

@@ -3,7 +3,7 @@
 --
 -- A step compares and repairs in one script. So it never mistakes a change for a contradiction, nor repairs what is
 -- consistent again. Each difference is a list: its code, its outcome, and what is stored on each side, as text ('' for
--- nothing). A repair takes nothing away that follows from other data: if each side may be the damaged one, both are left.
+-- nothing). A repair never removes data that can be restored from other data: if each side may be the damaged one, both are left.
 
 -- Left unrepaired | repaired | to be repaired by a call that may remove something.
 local LEFT, REPAIRED, ASKED = 0, 1, 2
@@ -60,7 +60,7 @@ local function readable_entries(state)
   return entries
 end
 
--- A stored number as text, even if it is none.
+-- A stored number as text, even if it is not a number.
 local function shown(number)
   if not number then return '' end
   if number ~= math.floor(number) or math.abs(number) > SCORE_MAX then

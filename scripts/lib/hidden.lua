@@ -16,9 +16,9 @@
 --
 -- A truncated list (`keep`) has a spare, so that hidden members can be left out of it. Each of them raises the number of
 -- entries to keep by two, but it takes a walk over all members to find out which others belong to it (widen_list.lua). The
--- first `exact` entries (`keep` of them, if the state says nothing) are surely the best. All are if all members are listed.
--- If too few of these are visible, the standing can't be shown. `walk` is the cursor of such a walk, and `wide` how many
--- entries are exact when it has ended.
+-- first `exact` entries (`keep` of them, if the state says nothing) are certainly the best; if all members are listed, all
+-- entries are. If too few of these are visible, the standing can't be shown. `walk` is the cursor of such a walk, and `wide` how
+-- many entries are exact when it has ended.
 --
 -- hides = {number, enough: the line up to which a list must have followed the journal, registry, journal, hidden (keys),
 --          marks = id -> number of its last line, false: none; 1 if the set of hidden members has it}
@@ -26,7 +26,7 @@
 --                    high, low, exact, walk, wide; of a list that is not stored also ranks, …: see lib/left_out.lua}
 
 -- Called if members of the shard were hidden; `number` is that of the last line, as text. Only a script that writes needs
--- the registry. A read that began before the latest lines may go by an earlier line, `enough`.
+-- the registry. A read that began before the latest lines may rely on an earlier line, `enough`.
 local function open_hides(number, registry, enough)
   hides = {number = tonumber(number), enough = enough or tonumber(number), registry = registry, marks = {}}
   if not registry then return end
@@ -66,7 +66,7 @@ local function hidden_of(standing)
   return hidden
 end
 
--- How many entries of a truncated list are surely the best.
+-- How many entries of a truncated list are certainly the best.
 local function exact_of(standing, hidden)
   local listed = call('ZCARD', standing.zset)
   return listed == count_members(standing) and listed or math.min(hidden.exact, listed)
@@ -111,7 +111,7 @@ local function hidden_before(standing, hidden, position)
   end)
 end
 
--- How many entries of a truncated list are surely the best, and visible.
+-- How many entries of a truncated list are certainly the best, and visible.
 local function visible_exact_of(standing, hidden)
   local exact = exact_of(standing, hidden)
   return exact - hidden_before_rank(standing, hidden, exact)

@@ -3,7 +3,7 @@
 --
 -- A final standing keeps the line of an erased member under an id that no member can have: a text that keeps its place
 -- among entries with the same score and time, the character NAMELESS (ids have no control characters), and what
--- distinguishes this member's lines from others: a tag, by which its shard is found (src/domain/shard.rs), and a hash.
+-- distinguishes this member's lines from others: a tag, which identifies its shard (src/domain/shard.rs), and a hash.
 
 -- Sorts after all other characters.
 local LAST = '\244\143\191\191'

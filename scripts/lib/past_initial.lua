@@ -4,8 +4,8 @@
 -- (close_shard.lua). So a change of an initial score keeps the one before, once for each barrier:
 --   past-initial   hash: member -> MessagePack of a list {instant, score, instant, score, …}, ascending: up to this instant
 --                  (ms) the member had this stored score, false for none
--- In a period that ends at E, the score of a member is the one of the first instant that is not before E, or without such
--- an instant its present initial score.
+-- In a period that ends at E, the score of a member is the one of the first instant that is not before E, or without such an
+-- instant its current initial score.
 
 local function past_initial_key(registry)
   return beside_registry(registry, KIND_PAST_INITIAL)
@@ -33,7 +33,7 @@ local function keep_past(registry, barrier, kept_from, ids, scores)
   redis.call('SADD', registry, key)
 end
 
--- The initial scores of these members in a period that ends at this instant, ms; `scores` are the present ones.
+-- The initial scores of these members in a period that ends at this instant, ms; `scores` are the current ones.
 local function scores_in_past(registry, ends, ids, scores)
   local found = {}
   for index, packed in ipairs(redis.call('HMGET', past_initial_key(registry), unpack(ids))) do

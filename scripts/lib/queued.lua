@@ -2,7 +2,7 @@
 -- Uses: lib/keys.lua, lib/standing.lua, lib/queue.lua
 -- Loader: load_queue
 --
--- An event from the queue is carried out only while it is in the queue, and under the present number of the queue's lease.
+-- An event from the queue is carried out only while it is in the queue, and under the current number of the queue's lease.
 -- It is compared with `final_until`, not with the barrier: what was queued before a closing counts, unless the closing no
 -- longer waits (close_shard.lua); what is late for a closing is compared with the barrier of that. If it is taken, or is a
 -- duplicate, it leaves the queue in the same step. If an event that does not come from the queue is taken or is a

@@ -10,7 +10,7 @@
 --              revision: the last revision of the result that has decided on it; before: its state before that revision;
 --              log: list of {revision, change}, each 'gained' | 'lost' | 'revoked' | 'restored';
 --              claim: once it was claimed, {by, at (ms), rank: of the member at that time}}
---   index   sorted set, all under score 0, by which parts of long lists are found. It follows from the lines:
+--   index   sorted set, all under score 0, for finding parts of long lists. It follows from the lines:
 --             'l', rule (2 digits), rank (15 digits), member       an entry that the list shows: any but a lost one
 --             'c', revision (15 digits), rule (2 digits), member   a change
 --

@@ -12,7 +12,7 @@
 -- The keys exist together, and expire together. A key that loses its last entry is deleted, and its time to live with it.
 -- So new entries are written before old ones are removed, and a total is written with the first member, even if it is zero.
 -- If `keep` is not 0, the list is truncated: the sorted set has only that many of the best members, while the hash holds
--- all. That takes no search, because no score drops on such boards: an unlisted member can enter the list only by its own
+-- all. This needs no search, because no score drops on such boards: an unlisted member can enter the list only by its own
 -- event. Reads show `shown` of them; the rest is a spare for hidden members (lib/hidden.lua).
 --
 -- layout = {prefixed, hashed, data, dense, summed: booleans; keep, shown; later: 1 where a greater tie key is a later time,
@@ -135,7 +135,7 @@ local function is_later(layout, a, b)
   return (a - b) * layout.later > 0
 end
 
--- Of two times of a sum, the one that counts: nonzero amounts go before zeros, then the later time; of zeros the earlier.
+-- Picks the time of a sum: the latest nonzero event; if there are only zeros, the earliest.
 local function latest(layout, a, b)
   if a == nil or b == nil then return a or b end
   if (a < 0) ~= (b < 0) then return a < 0 and b or a end

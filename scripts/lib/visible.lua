@@ -30,8 +30,8 @@ local function count_before(key, score, member)
   end)
 end
 
--- The position of an entry that is not hidden, or would not be, and has this rank in the sorted set. Of a truncated list
--- nothing is known after the exact entries.
+-- The position of an entry that is not hidden, or would not be, and has this rank in the sorted set. In a truncated list nothing
+-- is known after the exact entries.
 local function position_at(standing, hidden, rank, score, member)
   if standing.layout.keep == 0 and not hidden.ranks then return rank - count_before(hidden.list, score, member) end
   rank = math.min(rank, exact_of(standing, hidden))

@@ -1,4 +1,4 @@
--- changes.lua: reads the changes that a shard has noted while its data is being copied, and the present data of each
+-- changes.lua: reads the changes that a shard has noted while its data is being copied, and the current data of each
 -- (lib/capture.lua).
 -- Uses: lib/slot.lua, lib/generation.lua, lib/keys.lua, lib/standing.lua
 --

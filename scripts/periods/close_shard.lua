@@ -9,8 +9,8 @@
 --
 -- A barrier that only the primary has is lost if the primary fails. So reads ignore it: they call final what ends up to the
 -- field `final_until` (read.lua). That follows the barrier once enough replicas have it, and the queue is empty up to the
--- mark or the closing has waited for that as long as it may: until `queue:cut_at`. Events that remain then are refused when
--- their turn comes.
+-- mark or the closing has waited its maximum time for that: until `queue:cut_at`. Events that remain then are refused when they
+-- are reached.
 --
 -- Where events are queued through a log, some were appended before the barrier was raised but have not reached the queue
 -- yet. They count, too. So after raising the barrier the closing asks the log for its ends, and the mark is noted once the

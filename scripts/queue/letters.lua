@@ -1,7 +1,7 @@
 -- letters.lua: reads dead letters of a shard (end_queued.lua), oldest first.
 -- Uses: lib/queue.lua
 --
--- While data of an erased member remains, forget.lua has not removed all its letters. Of these only entries are returned.
+-- While data of an erased member remains, forget.lua has not removed all its letters. For these only the entries are returned.
 --
 -- Takes: 3 keys, 3 arguments
 -- KEYS[1] board, KEYS[2] registry, from which the key of erasing members follows, KEYS[3] dead letters

@@ -22,7 +22,7 @@
 --   room          how many bytes there is room for in all queues together
 --   confirm       as in apply.lua
 --   remember      text; ms for which known ids under which an event is put are remembered at least, from now on: until the
---                 event has surely been applied
+--                 event has certainly been applied
 --   ids           of the events
 -- ARGV[2…] the events without their ids, as the queue stores them
 --

@@ -31,7 +31,7 @@ require_slot(BOARD)
 local args = cmsgpack.unpack(ARGV[1])
 load_queue()
 
--- A letter has three fields of its own before those of the queue's entry.
+-- A letter has its own three fields before those of the queue's entry.
 local OWN_VALUES = 6
 
 local board = redis.call('HMGET', BOARD, 'version', 'used', 'erased')

@@ -79,7 +79,7 @@ for e = 1, #ids do
   if not is_taken(e) then left[#left + 1] = e end
 end
 
--- The offset from which on records are late for the present closing, and its barrier; nil if there is none.
+-- The offset from which on records are late for the current closing, and its barrier; nil if there is none.
 local late_from, late = known[3] and cmsgpack.unpack(known[3])[PARTITION] or 0, board[5] or nil
 if late and tonumber(board[4] or '-inf') >= tonumber(late) then late = nil end
 

@@ -60,7 +60,7 @@ pub(super) struct TokenBounds {
 pub(super) enum KnownBy {
     /// Anonymous: there are no keys.
     Nothing,
-    /// As anybody: the board is public. What is not public is refused with a problem of this kind: 401, or 403 if the caller
+    /// As anyone, because the board is public. Everything else is refused with a problem of this kind: 401, or 403 if the caller
     /// has sent a key or a token that does not allow it.
     Visit(Kind),
     /// By a key of the configuration with this digest.

@@ -72,7 +72,7 @@ impl Gate {
         let engine = &self.app.engine;
         let is_token = sent.split('.').count() == 3;
         if is_token && players.is_empty() {
-            let detail = "the token can't be checked: this service has no keys of players' tokens (STANDINGS_JWT_KEY). Or send an API key";
+            let detail = "the token can't be checked: this service has no keys for players' tokens (STANDINGS_JWT_KEY). Set one, or send an API key";
             return Err(Problem::new(UNAUTHENTICATED, detail));
         }
         if is_token {

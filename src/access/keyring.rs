@@ -89,7 +89,7 @@ pub enum Unfit {
     Unknown,
     /// Its API key has expired.
     Expired,
-    /// The last contact to Redis is too long ago to decide.
+    /// The last contact with Redis was too long ago to decide.
     Unconfirmed,
 }
 
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_opens_until_its_key_expires_is_replaced_or_deleted() {
+    fn a_secret_is_valid_until_its_key_expires_or_it_is_replaced_or_deleted() {
         let rotated = ApiKey {
             previous: Some(Previous {
                 digest: Digest::of("old"),
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unconfirmed_key_opens_nothing() {
+    fn an_unconfirmed_key_gives_no_access() {
         let ring = ring(&[("a", stored("secret", None))]);
         let long_ago = Instant::now().checked_sub(CONFIRMED_TIME_MAX + Duration::from_secs(1));
         ring.held.write().confirmed_at = long_ago;
@@ -410,7 +410,7 @@ mod tests {
         ring.held
             .write()
             .put(&name, Some(stored("secret", Some("3/h"))));
-        assert_eq!(spend().remaining, Some(2), "another rate begins anew");
+        assert_eq!(spend().remaining, Some(2), "another rate starts over");
         ring.held.write().put(&name, Some(stored("secret", None)));
         assert_eq!(
             ring.find(&Digest::of("secret"), at(5)).unwrap().spend(),

@@ -10,7 +10,7 @@
 //!
 //! What is subtle:
 //!
-//! - Of a stored key only the SHA-256 of its secret is kept. Keys are looked up by that, and compared in constant time.
+//! - For a stored key only the SHA-256 of its secret is kept. Keys are looked up by that, and compared in constant time.
 //! - Keys in memory are a copy. An instance without contact to Redis for 5 s accepts no stored key, so a deleted key ends
 //!   on all instances. Keys of the configuration are always accepted.
 //! - The response is 403 whether a board exists or not, so a key for other boards learns nothing.

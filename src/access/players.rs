@@ -165,7 +165,7 @@ impl PlayerKeys {
             .get(&header.kid)
             .ok_or_else(|| match &header.kid {
                 Some(kid) => format!("has the `kid` {kid:?}, which no configured key has"),
-                None => "has no `kid`, and no configured key is without one".to_owned(),
+                None => "has no `kid`, but every configured key has one".to_owned(),
             })?;
         let mut validation = Validation::new(key.algorithm);
         // Checked below, by the clock of the service.
@@ -175,9 +175,9 @@ impl PlayerKeys {
         let decoded = decode(token, &key.key, &validation);
         decoded.map(|decoded| decoded.claims).map_err(|error| {
             let fault = match error.kind() {
-                ErrorKind::InvalidAlgorithm => "has another `alg` than its key",
+                ErrorKind::InvalidAlgorithm => "has a different `alg` from its key",
                 ErrorKind::InvalidSignature => {
-                    "has a wrong signature: it was signed with another key, or changed"
+                    "has an invalid signature: it was signed with another key, or changed"
                 }
                 _ => "can't be read",
             };
@@ -201,7 +201,7 @@ impl PlayerKey {
         let named = jwk.common.key_algorithm.map(|named| named.to_string());
         if named.is_some_and(|named| named != format!("{algorithm:?}")) {
             return Err(format!(
-                "has another `alg` than {algorithm:?}, which follows from its type"
+                "must have the `alg` {algorithm:?}, which follows from its type"
             ));
         }
         if jwk.common.public_key_use == Some(PublicKeyUse::Encryption) {

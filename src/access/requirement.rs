@@ -6,7 +6,7 @@ use crate::domain::access::Scope;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is said of a route by itself"
+    reason = "each describes a route independently"
 )]
 pub struct Access {
     /// The scope; `None`: no scope is needed.

@@ -174,6 +174,6 @@ impl Gate {
 fn invalid_stream_token() -> Problem {
     Problem::new(
         UNAUTHENTICATED,
-        "the stream token is not valid, or no longer; get a new one",
+        "the stream token is invalid, or no longer valid; get a new one",
     )
 }

@@ -35,7 +35,7 @@ pub struct Options {
     pub embed_origins: EmbedOrigins,
     /// The keys of players' tokens.
     pub players: PlayerKeys,
-    /// The proxies whose statements about clients' addresses are trusted.
+    /// The proxies trusted to report clients' addresses.
     pub proxies: TrustedProxies,
     pub profile_rules: Rules,
     /// Whether the service only serves its own machine: it listens on a loopback address.
@@ -66,7 +66,7 @@ fn methods_of(path: &str) -> Vec<String> {
     of_path.map(|route| route.method.to_string()).collect()
 }
 
-/// The routes on connections beyond the bound: monitoring gets true answers, everything else is to come back later.
+/// The routes on connections beyond the bound: monitoring is answered as usual, everything else is asked to try again later.
 pub fn reserve(app: Arc<App>) -> Router {
     let timeouts = app.engine.store.timeouts;
     let refuse = || Problem::new(OVERLOADED, "there are too many connections; try again");

@@ -158,8 +158,8 @@ pub struct AuditLine {
     /// The parameters of its query.
     #[schema(value_type = BTreeMap<String, String>)]
     pub query: Value,
-    /// Its body: with pseudonyms instead of members, and without secrets. Of a body or list that is too large, only the size
-    /// is given.
+    /// Its body: with pseudonyms instead of members, and without secrets. If a body or a list is too large, only its size is
+    /// given.
     pub body: Value,
     /// The client's address; null if unknown.
     pub address: Option<String>,

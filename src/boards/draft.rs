@@ -1,4 +1,4 @@
-//! A definition or patch as a request has it, and the definition that follows from it.
+//! A definition or patch as a request sends it, and the resulting definition.
 
 use std::collections::BTreeMap;
 

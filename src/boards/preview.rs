@@ -127,7 +127,7 @@ fn effect(field: &str) -> &'static str {
             "It can only change while the board has no events. No data changes."
         }
         "season" => "It defines the window `season`. Once the board has events it can't change.",
-        field => panic!("the effect of a change of {field} is not told"),
+        field => panic!("the effect of a change of {field} is not described"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checks derived standings against the standings that they are the sum of.
 //!
-//! A wrong one is dropped, so that it is built again, if nothing of its terms is in doubt and all of them are there. Else it
-//! may be what shows what they have lost.
+//! A wrong one is dropped, so that it is built again, if all of its terms exist and none is in doubt. Otherwise it is kept, since
+//! it may show what the terms have lost.
 
 use std::collections::HashSet;
 
@@ -36,7 +36,7 @@ impl Check<'_> {
             }
         }
         if is_dropped {
-            // Its standings are without a state now.
+            // Its standings have no state now.
             self.check_registered(shard, |kind| kind == Kind::Derived)
                 .await?;
         }
@@ -76,7 +76,7 @@ impl Check<'_> {
         if self.has_expired(shard, &history) || self.is_doubted(shard, &sum) {
             return Ok(RepairOutcome::Left);
         }
-        // The new shards of a board that has moved know nothing of terms that expired before.
+        // After a move, the new shards don't know of terms that expired before it.
         let has_moved = !shard.placement.former.is_empty();
         let comparer = self.comparer(shard);
         let only_look = Comparer {

@@ -6,7 +6,7 @@ use crate::domain::shard::Shard;
 use crate::redis::StoreError;
 
 impl Check<'_> {
-    /// Compares the keys that say who is hidden. In doubt a member is hidden: a repair shows nobody.
+    /// Compares the keys that say who is hidden. In doubt a member is hidden: a repair never makes one visible.
     pub(super) async fn check_hides(&mut self, shard: &Shard) -> Result<(), StoreError> {
         let place = Place::of_shard(shard);
         let (mut phase, mut cursor) = (String::new(), "0".to_owned());

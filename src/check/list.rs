@@ -13,13 +13,13 @@ struct Listed {
     is_defined: bool,
     version: Option<String>,
     is_in_list: bool,
-    /// Whether a deleted board of this name is proved, and nothing else is left.
+    /// Whether there is proof that a board of this name was deleted, and nothing else is left.
     is_deleted: bool,
 }
 
 impl Check<'_> {
     /// Compares the list of all boards with the definitions. Both change in two steps, so suspects are checked again.
-    /// `undefined`: how many keys of boards without a definition are not proved to be of a deleted one.
+    /// `undefined`: how many keys of boards without a definition there are for which nothing proves that their board was deleted.
     pub(super) async fn check_list(
         &mut self,
         ids: &BTreeSet<BoardId>,

@@ -28,12 +28,12 @@
 //!   one of its terms, is about to expire.
 //!
 //! A repair is made by the script that finds the fault, in the same step, and only if the shard is not being copied
-//! elsewhere. It takes nothing away that follows from other data:
+//! elsewhere. It never removes data that can be restored from other data:
 //!
-//! - Of two places that differ, neither is changed unless a third one shows which is right.
+//! - If two places differ, neither is changed unless a third one shows which is right.
 //! - What is derived (derived standings, distinct scores, totals, hidden lists) is only made again if all that it is
 //!   derived from is sound. A wrong derived standing is dropped from its state, so that it is rebuilt.
-//! - Data that no definition needs is unlinked if its board is proved to be deleted (the field `deleted` of the board's
+//! - Data that no definition needs is unlinked if there is proof that its board was deleted (the field `deleted` of the board's
 //!   head), or if the definition names its sharding as a former one. Without that the definition may be what is lost.
 //! - Whatever removes something is only done on demand ([`Repair::Remove`]).
 
@@ -89,7 +89,7 @@ const SHARED: [(&str, &str); 21] = [
     (keys::OF_API_KEYS[3], "string"),
 ];
 
-/// Looks for contradictions in one board, or all, and repairs what follows from other data. The notes also say what needs
+/// Looks for contradictions in one board, or all, and repairs what follows from other data. The notes also report what needs
 /// attention in Redis itself.
 pub async fn run(engine: &Engine, only: Option<&BoardId>, repair: Repair) -> Result<Report, Error> {
     let mut check = Check {
@@ -161,7 +161,7 @@ impl Check<'_> {
         store::load_head(self.store, &keys::head(tag)).await
     }
 
-    /// Whether there is a definition of a board, or a rest of one.
+    /// Whether there is a definition of a board, or remains of one.
     async fn has_head(&self, id: &BoardId) -> Result<bool, StoreError> {
         let head = self.head(id.as_str()).await?;
         Ok(head.has_board || !head.is_sound())

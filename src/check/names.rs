@@ -14,7 +14,7 @@ use crate::redis::StoreError;
 use crate::redis::keys::{self, Name};
 use crate::redis::kinds::{Kind, Purging, Slot};
 
-/// The most keys that are checked again.
+/// The maximum number of keys that are checked again.
 const SUSPECTS_MAX: usize = 100_000;
 
 /// The verdict about an existing key.
@@ -25,7 +25,7 @@ enum Verdict {
     Registered,
     /// Nothing needs it, for this reason, and it is not marked to be unlinked.
     LeftOver(Cause),
-    /// No definition needs it, and nothing proves that none ever will.
+    /// No definition needs it, but there is no proof that its board was deleted.
     Unproved,
     /// Its name is not known.
     Unknown,
@@ -89,8 +89,8 @@ impl Check<'_> {
         Ok((heads, suspects))
     }
 
-    /// Checks again what seemed left over: its board may have been created or deleted meanwhile. Returns how many keys of
-    /// boards without a definition are not proved to be of a deleted one.
+    /// Checks again what seemed left over: its board may have been created or deleted meanwhile. Returns for how many keys of
+    /// boards without a definition nothing proves that their board was deleted.
     pub(super) async fn check_suspects(
         &mut self,
         mut suspects: Vec<(String, Name)>,
@@ -153,7 +153,7 @@ impl Check<'_> {
     async fn report_suspect(&mut self, key: &str, judged: Verdict) -> Result<(), StoreError> {
         let place = place_of(key);
         if judged == Verdict::Unknown {
-            let detail = "it is not a key of this release";
+            let detail = "this release has no such key";
             self.report
                 .add(&place, "unknown", RepairOutcome::Left, detail);
             return Ok(());
@@ -201,7 +201,7 @@ impl Check<'_> {
         undefined
     }
 
-    /// What is stored of these boards, and the marked data, without the boards that are being changed all the time.
+    /// What is stored about these boards, and the marked data, except for boards that keep changing.
     async fn settled(
         &mut self,
         mut ids: BTreeSet<BoardId>,
@@ -288,7 +288,7 @@ struct Defined {
     board: Option<Board>,
     /// Whether this program can read it, or there is nothing to be read.
     is_readable: bool,
-    /// All generations up to this one are proved to be deleted.
+    /// There is proof that all generations up to this one were deleted.
     deleted: u64,
 }
 
@@ -324,7 +324,7 @@ fn verdict(name: &Name, defined: &Defined, unneeded: &HashSet<Unneeded>) -> Verd
     let Some(generation) = name.generation else {
         return Verdict::Unproved;
     };
-    // What is under the board's own tag goes with any of its shardings.
+    // Keys under the board's own tag belong to all of its shardings.
     let is_marked = unneeded.iter().any(|mark| {
         mark.generation == generation
             && mark.id == name.id

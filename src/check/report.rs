@@ -11,7 +11,7 @@ use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
 use crate::redis::keys;
 
-/// The most contradictions of one standing that are listed.
+/// The maximum number of contradictions of one standing that are listed.
 const LISTED_MAX: u64 = 20;
 
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
@@ -312,7 +312,7 @@ pub(super) fn total(board: &Board, stored: i128, sum: i128) -> String {
     format!("stored total: {stored}; sum of the scores: {sum}")
 }
 
-/// A stored score as users see it, or the raw text if it is none.
+/// A stored score as users see it, or the raw text if it is not a score.
 fn shown(board: &Board, stored: &str) -> String {
     let Ok(scaled) = stored.parse::<i128>() else {
         return stored.to_owned();

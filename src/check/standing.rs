@@ -11,7 +11,7 @@ use crate::domain::window::Window;
 use crate::redis::kinds::Kind;
 use crate::redis::{StoreError, keys};
 
-/// Of how many members with different entries a check takes note. If there are more, it repairs nothing of the standing.
+/// How many members with different entries a check remembers. If there are more, it repairs nothing in the standing.
 const CONFLICTS_MAX: usize = 1_000;
 
 impl Check<'_> {
@@ -51,7 +51,7 @@ impl Check<'_> {
             }
             let (next, next_cursor, was_whole) = part.progress;
             is_whole |= was_whole;
-            // Then it is dropped, or left.
+            // Then it is dropped or left unchanged.
             let is_hopeless = !facts.is_sound && of_derived.len() > CONFLICTS_MAX;
             let Some(next) = next.filter(|_| !is_hopeless) else {
                 break;

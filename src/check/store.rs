@@ -143,9 +143,9 @@ pub struct Head {
     pub definition: Option<String>,
     /// The version of the definition when an event last came in.
     pub used: Option<String>,
-    /// The stamp of the last deletion of a board of this name: all generations up to it are deleted.
+    /// The stamp of the last deletion of a board with this name: all generations up to it are deleted.
     pub deleted: Option<u64>,
-    /// Whether it has anything of a board: any field but those of a deletion (`scripts/core/board/delete.lua`).
+    /// Whether it has anything of a board: any field except those of a deletion (`scripts/core/board/delete.lua`).
     pub has_board: bool,
 }
 
@@ -419,8 +419,8 @@ pub async fn lasts_ms(store: &Store, key: &str) -> Result<i64, StoreError> {
     store.command("PTTL", [key]).await
 }
 
-/// For each of these boards the number of its last change; `None` while a change is in progress. What was read between two
-/// equal numbers is not in the midst of a change.
+/// For each of these boards the number of its last change; `None` while a change is in progress. What was read between two equal
+/// numbers was not in the middle of a change.
 pub async fn last_changes(store: &Store, ids: &[&BoardId]) -> Result<Vec<Option<f64>>, StoreError> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -469,7 +469,7 @@ pub fn key_names(
         if next == "0" {
             nodes.pop();
         }
-        // All names of ours are UTF-8.
+        // All of our names are UTF-8.
         let names = names
             .into_iter()
             .flat_map(|Raw(name)| String::from_utf8(name.into()))

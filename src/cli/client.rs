@@ -31,12 +31,12 @@ const BOARD_NOT_FOUND: &str = "board-not-found";
 /// The prefix of problem types.
 const PROBLEMS_PATH: &str = "/problems/";
 
-/// Why a request failed for good.
+/// Why a request failed permanently.
 #[derive(Debug, Error)]
 pub(super) enum ClientError {
     #[error("{0}")]
     Setting(String),
-    /// The service requires a key, or another one.
+    /// The service requires a key, or a different one.
     #[error(
         "{url} does not accept the API key (401): set --key or STANDINGS_API_KEY to one that has {scopes}"
     )]
@@ -460,7 +460,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_one_of_a_service() {
+    fn service_addresses_are_parsed_and_invalid_ones_refused() {
         for good in [
             "http://127.0.0.1:8080",
             "https://host/base",

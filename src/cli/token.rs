@@ -50,7 +50,7 @@ pub fn command(args: &TokenArgs) -> Result<(), Failure> {
     }));
     let Some(token) = token else {
         return Err(
-            "the keys of the settings are public, and can't sign: this command needs a secret for HS256 in STANDINGS_JWT_KEY or STANDINGS_JWT_KEYS".into(),
+            "the configured keys are public keys, which can't sign: this command needs a secret for HS256 in STANDINGS_JWT_KEY or STANDINGS_JWT_KEYS".into(),
         );
     };
     writeln!(io::stdout(), "{token}")?;

@@ -43,7 +43,7 @@ pub enum EnvFileError {
 
 /// Reads the file of a directory; without a file there are no variables.
 ///
-/// An installed program reads no file of another user than its own and root: it may be started in a directory
+/// An installed program reads only a file that belongs to its own user or to root: it may be started in a directory
 /// where others put files. A clone may belong to another user, as it does when it is mounted into a container.
 pub fn read(directory: &Path) -> Result<Variables, EnvFileError> {
     read_of(directory, |owner| {
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_taken_as_they_are() {
+    fn values_are_taken_literally() {
         for (line, value) in [
             ("A=1", "1"),
             ("  A = 1  ", "1"),

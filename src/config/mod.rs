@@ -311,7 +311,7 @@ pub enum ConfigError {
     NoRedis,
     /// The keys of players' tokens can't be used.
     #[error(
-        "the keys of players' tokens (STANDINGS_JWT_KEYS, STANDINGS_JWT_KEY) can't be used: {0}"
+        "the keys for players' tokens (STANDINGS_JWT_KEYS, STANDINGS_JWT_KEY) can't be used: {0}"
     )]
     PlayerKeys(String),
     /// The patterns of names can't be used.

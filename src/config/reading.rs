@@ -197,7 +197,7 @@ fn not_utf8() -> Option<Arg> {
     })
 }
 
-/// Warnings about variables of the environment and of `.env` that look like settings but are none.
+/// Warnings about variables of the environment and of `.env` that look like settings but are not.
 pub fn warnings(file: &Variables) -> Vec<String> {
     let of_environment = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     warnings_of(of_environment.chain(file.keys().cloned()))
@@ -221,7 +221,7 @@ fn warnings_of(names: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 impl KafkaArgs {
-    /// Warnings about settings that have no effect, because no topic is the queue.
+    /// Warnings about settings that have no effect, because the queue is not a topic.
     pub fn warnings(&self) -> Vec<String> {
         let has_topic = self.kafka_dead_letter_topic.is_some();
         let has_options = self.kafka_options != ClientOptions::default();

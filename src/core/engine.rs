@@ -48,7 +48,7 @@ impl EventCounts {
 pub struct Engine {
     pub store: Arc<Store>,
     pub clock: Clock,
-    /// What other rooms do on the core's occasions.
+    /// The functions of other rooms that the core calls.
     pub(crate) hooks: &'static Hooks,
     /// What the background work fails at.
     pub faults: Faults,

@@ -21,7 +21,7 @@ use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
 use crate::redis::StoreError;
 
-/// Why a score is refused that is not known.
+/// Why a score was refused, if the score is not known.
 const SCORE_BOUNDS: &str = "the score is not within this board's `score_min` and `score_max`";
 
 /// What must be read again before the work is repeated.
@@ -46,7 +46,7 @@ pub enum Error {
     /// There is no such board.
     #[error("there is no board {0}")]
     BoardNotFound(BoardId),
-    /// This client had too much of the past built, or too many clients ask for that; try again after this time.
+    /// This client has requested too many past standings, or too many clients request them; try again after this time.
     #[error("too many past standings are being built; try again later")]
     TooMuchPast(Duration),
     /// The last period of a league is being turned over, for at least this many milliseconds more.

@@ -1,5 +1,5 @@
-//! What other rooms do on occasions of the core. The core names the occasions; `setup.rs` says which functions of which
-//! rooms are called. So the core knows none of them.
+//! The functions of other rooms that the core calls. The core declares when they are called; `setup.rs` says which they are. So
+//! the core depends on none of these rooms.
 
 use std::sync::Arc;
 

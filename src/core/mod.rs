@@ -17,7 +17,7 @@
 //! `Engine::with_board` (`attempts.rs`); it reads the definition again and restarts the work. Where an outdated definition
 //! could refuse a request and no script would notice, call `require_current`.
 //!
-//! The core knows no capability. `hooks.rs` names the occasions on which other rooms must act (a board is created, a member
+//! The core depends on no capability. `hooks.rs` declares when other rooms must act (a board is created, a member
 //! is hidden or erased, a seat waits for a closing); `setup.rs` says which functions are called.
 
 pub(crate) mod attempts;

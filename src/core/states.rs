@@ -1,4 +1,4 @@
-//! What other rooms keep in memory, by type. So the core knows none of these types.
+//! What other rooms keep in memory, by type. So the core depends on none of these types.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;

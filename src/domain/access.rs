@@ -15,7 +15,7 @@ use super::quota::Network;
 use super::texts::{checked_text, serde_as_text, words};
 use super::time::Timestamp;
 
-/// The most patterns of boards of one key.
+/// The maximum number of patterns of boards of one key.
 pub const PATTERNS_MAX: usize = 100;
 /// The greatest count of a rate.
 pub const RATE_MAX: u32 = 1_000_000;
@@ -34,7 +34,7 @@ words! {
         Write = "write",
         /// Hiding and erasing members.
         Moderate = "moderate",
-        /// Definitions, weights, initial scores, true counts, and what others have taken of quotas.
+        /// Definitions, weights, initial scores, true counts, and how much of quotas others have used.
         Configure = "configure",
         /// Everything, and API keys.
         Admin = "admin",
@@ -192,7 +192,7 @@ impl Boards {
         self.0.iter().any(|pattern| pattern.matches(board.as_str()))
     }
 
-    /// Whether they include all boards of other patterns: each of these patterns is covered by one of its own.
+    /// Whether they include all boards of other patterns: each of these patterns is covered by one of theirs.
     pub fn cover(&self, others: &Self) -> bool {
         // Treating a pattern as text is right: its `*` can only match a `*`.
         let is_covered = |other: &BoardPattern| self.0.iter().any(|own| own.matches(&other.0));
@@ -254,7 +254,7 @@ impl fmt::Display for Rate {
 serde_as_text!(Rate);
 
 checked_text! {
-    /// The name of an API key: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a reward rule.
+    /// The name of an API key: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, like that of a reward rule.
     KeyName, |text| ids::plain(text, "the name of a key"), IdError
 }
 

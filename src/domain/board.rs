@@ -46,7 +46,7 @@ pub struct Board {
     pub finalize_since: Option<Timestamp>,
     /// The progress of its closings.
     pub closings: Closings,
-    /// Of a league, the replaced settings, oldest first: see [`Board::league_of`].
+    /// In a league, the replaced settings, oldest first: see [`Board::league_of`].
     pub league_before: Vec<FormerLeague>,
 }
 
@@ -206,7 +206,7 @@ impl Board {
     }
 }
 
-/// The windows with data of their own: those defined, and the units of the rolling ones.
+/// The windows with their own data: those defined, and the units of the rolling ones.
 fn recorded(definition: &Definition) -> BTreeSet<Window> {
     definition
         .windows

@@ -137,7 +137,7 @@ impl Clock {
         Self::standing(now, false)
     }
 
-    /// A clock that stands still until it is set, also for arrivals: all get the same time, as may happen through different
+    /// A clock that stands still until it is set, also for arrivals: all get the same time, which may also happen with different
     /// instances.
     pub fn stopped_at(now: Timestamp) -> Self {
         Self::standing(now, true)
@@ -197,7 +197,7 @@ impl Clock {
         Utc::now().timestamp_micros()
     }
 
-    /// What Redis' clock shows, by which keys expire: the current time, even if a test has set the clock.
+    /// What Redis' clock shows, which decides when keys expire: the current time, even if a test has set the clock.
     pub fn redis_now(&self) -> Timestamp {
         match &self.kind {
             Kind::System { .. } => self.now(),

@@ -306,7 +306,7 @@ mod tests {
         let days = |count| Some(i64::from(count) * 86_400_000);
         assert_eq!(kept(r#"{"day": "1d", "week": "3d"}"#), days(3));
         assert_eq!(kept(r#"{"day": "5d", "week": "3d"}"#), days(5));
-        assert_eq!(kept(r#"{"day": "1d"}"#), None, "weeks are kept for ever");
+        assert_eq!(kept(r#"{"day": "1d"}"#), None, "weeks are kept permanently");
     }
 
     #[test]

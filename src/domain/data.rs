@@ -29,7 +29,7 @@ pub enum DataError {
     /// It is another kind of JSON.
     #[error("must be a JSON object")]
     NoObject,
-    /// It is no JSON, or JSON that clients understand differently.
+    /// It is not JSON, or clients would interpret it differently.
     #[error("{0}")]
     Unsound(String),
     /// It is too long.
@@ -50,7 +50,7 @@ impl EntryData {
         Ok(Self(canonical.into()))
     }
 
-    /// Takes back what [`EntryData::as_str`] gave; `None` if the text is no JSON object.
+    /// Takes back what [`EntryData::as_str`] gave; `None` if the text is not a JSON object.
     pub fn from_stored(text: &str) -> Option<Self> {
         let is_object = text.starts_with('{') && serde_json::from_str::<&RawValue>(text).is_ok();
         is_object.then(|| Self(text.into()))

@@ -31,7 +31,7 @@ words! {
         Pending = "pending",
         /// It has failed for too long: a dead letter.
         Dead = "dead",
-        /// The receiver has taken it.
+        /// The receiver has accepted it.
         Delivered = "delivered",
     }
 }

@@ -27,7 +27,7 @@ impl DocumentError {
 
 /// Begins the list of the names that would be right.
 pub const KNOWN: &str = " Known fields: ";
-/// The most errors that are reported of one document.
+/// The maximum number of errors that are reported of one document.
 const ERRORS_MAX: usize = 10;
 /// The longest document, in bytes, in which more than the first error is searched for.
 const SEARCHED_BYTES_MAX: usize = 64 << 10;
@@ -43,7 +43,8 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
     nearest.map(|(_, known)| known)
 }
 
-/// What serde says of an error. Of an unknown field it says which is meant, and lists those that are known behind [`KNOWN`].
+/// What serde says of an error. For an unknown field it says which one was probably meant, and lists the known ones after
+/// [`KNOWN`].
 pub fn reason(message: &str) -> String {
     reason_and_meant(message).0
 }

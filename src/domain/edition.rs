@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_has_an_edition_from_its_number_on_and_within_its_history() {
+    fn a_shard_reaches_an_edition_by_its_number_within_one_history() {
         let now = |text| Changed::from_stored(text).unwrap();
         let edition = Edition::new(&board(3), vec![(0, seen("7 a")), (1, seen(""))], None, None);
         assert!(!edition.is_of(&board(3)), "it has no shard 1");

@@ -168,7 +168,7 @@ impl Detail {
     }
 }
 
-/// How an event that was taken ended.
+/// The outcome of an accepted event.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {

@@ -59,7 +59,7 @@ pub enum ReasonError {
 }
 
 checked_text! {
-    /// Why a member is hidden: 1 to 500 characters, not all of them blank, and no control characters but line breaks and tabs.
+    /// Why a member is hidden: 1 to 500 characters, not all of them blank, and no control characters except line breaks and tabs.
     /// Blanks around it are cut off.
     Reason, check_reason, ReasonError
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_says_something_and_not_too_much() {
+    fn a_reason_is_neither_blank_nor_too_long() {
         let parsed = Reason::parse("  cheating\n(twice) ").unwrap();
         assert_eq!(parsed.as_str(), "cheating\n(twice)");
         assert_eq!(parsed.to_string(), parsed.as_str());

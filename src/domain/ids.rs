@@ -26,7 +26,7 @@ pub enum IdError {
     /// A member or event id contains a control character.
     #[error("must not have control characters")]
     Control,
-    /// It should be an address and is none.
+    /// It should be an address but is not.
     #[error("must be an IPv4 or IPv6 address, such as 203.0.113.7")]
     Address,
 }
@@ -104,7 +104,7 @@ impl MemberId {
 }
 
 checked_text! {
-    /// What an event says of where it comes from: 1 to 128 bytes of UTF-8 without control characters.
+    /// Where an event comes from, as its sender says: 1 to 128 bytes of UTF-8 without control characters.
     Label, any, IdError
 }
 

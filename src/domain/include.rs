@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_knows_its_words() {
+    fn a_set_contains_its_words() {
         let all = Includes::all();
         assert!(all.words().eq(Include::ALL.iter().copied()));
         assert_eq!(all.index(), Includes::SETS - 1);

@@ -26,9 +26,9 @@ use super::window::Window;
 
 /// How many shards a league has, permanently.
 pub const LEAGUE_SHARDS: u16 = 16;
-/// The most tiers of a league.
+/// The maximum number of tiers of a league.
 pub const TIERS_MAX: usize = 20;
-/// The most rules of `entry_bonus`.
+/// The maximum number of rules of `entry_bonus`.
 const BONUSES_MAX: usize = 20;
 /// The allowed sizes of a cohort.
 pub const COHORT_SIZES: std::ops::RangeInclusive<u32> = 2..=1_000;

@@ -678,7 +678,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_that_is_skipped_is_no_day() {
+    fn a_skipped_date_is_not_a_day() {
         let zone = "Pacific/Apia";
         assert_eq!(
             periods(zone, Unit::Day, "2011-12-30T09:59:59.999Z", 2),

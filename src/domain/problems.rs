@@ -84,7 +84,7 @@ problems! {
         "Send valid JSON. `detail` gives the position of the error.",
         "Line 1, column 15: expected `,` or `}`";
     INVALID_PARAMETER = BAD_REQUEST, "invalid-parameter", "A parameter is invalid",
-        "A part of the path, the query or a header is invalid. The request had no effect.",
+        "Part of the path, the query or a header is invalid. The request had no effect.",
         "Correct the parameter that `detail` names.",
         "size: must be from 1 to 1000, not 5000"
         => invalid_parameter(name: &str, detail: impl Display) "{name}: {detail}";
@@ -270,7 +270,7 @@ problems! {
         "board run_hero has closed its periods up to 2026-11-21T00:00:00.000Z; `at` is 2026-11-20T23:59:00.000Z";
     MEMBER_ERASED = CONFLICT, "member-erased", "The member was erased after this event",
         "The member was erased, and the event's `at` is not after the erasure. The event was not accepted.",
-        "Do not send the event again: the response would be the same. Later events of the member count, starting from nothing.",
+        "Do not send the event again: the response would be the same. Later events of the member count, starting from zero.",
         "the member was erased at 2026-11-21T12:00:00.000Z: its earlier events are refused on board run_hero";
     PRECONDITION_FAILED = PRECONDITION_FAILED, "precondition-failed", "The definition has changed",
         "The board's definition does not match `If-Match` or `If-None-Match`. The request had no effect.",
@@ -308,7 +308,7 @@ problems! {
         "score 900000 is above this board's maximum, 100000";
     EVENT_IN_FUTURE = UNPROCESSABLE_ENTITY, "event-in-future", "The event is in the future",
         "The event's `at` is more than 60 seconds ahead of the service's clock, or, in a league, in a period that has not begun. The event was not accepted.",
-        "Send the event again after the seconds in the `Retry-After` header; an event of a batch has them as `retry_after`. If they are many, correct the clock of the machine that sends the event, or omit `at`.",
+        "Send the event again after the seconds in the `Retry-After` header; an event of a batch has them as `retry_after`. If the wait is long, correct the clock of the machine that sends the event, or omit `at`.",
         "`at` is 2026-11-21T12:05:00.000Z, more than 60 s after the current time, 2026-11-21T12:00:00.000Z";
     EVENT_TOO_LATE = UNPROCESSABLE_ENTITY, "event-too-late", "The event is too old",
         "The event's `at` is older than the board's `accept_late` allows. The event was not accepted.",

@@ -65,7 +65,7 @@ pub struct Draft {
     #[schema(pattern = "^https://", example = "https://img.example.com/ann.png")]
     pub avatar_url: Option<String>,
     /// Anything that an app displays, nested up to 8 levels deep. Players can't send it.
-    // Without them the attributes stay as they are.
+    // Without them the attributes are unchanged.
     #[serde(default)]
     #[schema(value_type = Option<Map<String, Value>>, example = json!({"country": "NZ"}))]
     pub attributes: Option<Box<RawValue>>,

@@ -1,8 +1,8 @@
-//! Quotas: how much a board takes per voter, member, device, … within a window of time.
+//! Quotas: how much a board accepts per voter, member, device, … within a window of time.
 //!
 //! A quota counts accepted events by the time when they happened (`at`). So votes that come in late, or all at once after
-//! an outage, are judged as if they had come in on time. A repeated event counts once. Each combination of the values that
-//! a quota goes `by` has its own count.
+//! an outage, are judged as if they had come in on time. A repeated event counts once. Each combination of the values that a
+//! quota counts `by` has its own count.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,11 +23,11 @@ use super::time::{Span, Timestamp};
 
 /// How long a period's counts are kept for events in flight, in milliseconds: longer than any call may take.
 const COUNT_SLACK_MS: i64 = 60_000;
-/// The most quotas of a board.
+/// The maximum number of quotas of a board.
 pub const QUOTAS_MAX: usize = 8;
-/// The most extra allowances of a quota.
+/// The maximum number of extra allowances of a quota.
 pub const EXTRAS_MAX: usize = 4;
-/// The most channels of an extra allowance.
+/// The maximum number of channels of an extra allowance.
 const CHANNELS_MAX: usize = 32;
 /// The greatest `max`.
 pub const QUOTA_MAX: u64 = 1_000_000_000;

@@ -17,7 +17,7 @@ use super::score::{Bound, Decimals, Score, serde_as_parts};
 use super::texts::checked_text;
 use super::window::Window;
 
-/// The most rules of a board.
+/// The maximum number of rules of a board.
 pub const RULES_MAX: usize = 32;
 /// The longest reward, in bytes of its canonical form.
 pub const REWARD_BYTES_MAX: usize = 1_024;
@@ -175,7 +175,7 @@ impl Rule {
     }
 }
 
-/// What the rules need to know of a final standing, in addition to its entries.
+/// What the rules need to know about a final standing, in addition to its entries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RankedStanding {
     /// How ranks count.
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn rewards_go_by_the_shown_ranks() {
+    fn rewards_use_the_shown_ranks() {
         let scores = [9, 7, 7, 7, 5, 3];
         let won = |ranking, rule| winners(ranking, Order::Desc, &[rule], &scores).len();
         let ranks = r#""ranks": [1, 2]"#;

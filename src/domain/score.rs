@@ -15,7 +15,7 @@ use serde_json::Number;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-/// The most decimals that a board can keep.
+/// The maximum number of decimals that a board can keep.
 pub const DECIMALS_MAX: u8 = 6;
 /// The greatest scaled score of any board, 2^53 − 1: see [`Decimals::score_max`].
 pub const SCORE_MAX: i64 = (1 << 53) - 1;

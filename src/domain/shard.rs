@@ -18,7 +18,7 @@ use super::league::Cohort;
 use super::period::Period;
 use super::quota::QuotaUse;
 
-/// The most shards of a board.
+/// The maximum number of shards of a board.
 pub const SHARDS_MAX: u16 = 64;
 
 /// A part of a board that holds data. It dereferences to its board, but a board can't be passed where a shard is needed.

@@ -17,7 +17,7 @@ words! {
         Live = "live",
         /// It is over, and becomes final; until then events of it may still count.
         Closing = "closing",
-        /// It is over, and nothing makes it final by itself; late events may still change it, as far as `accept_late` lets them.
+        /// It is over, but not due to become final; late events may still change it if `accept_late` allows them.
         Ended = "ended",
         /// No event counts for it any more.
         Final = "final",

@@ -1,6 +1,6 @@
 //! The order of equal scores.
 //!
-//! A double cannot hold a score and a time exactly, as they would share 53 bits. So the sorted set's score is the score
+//! A double cannot hold a score and a time exactly, because they would share 53 bits. So the sorted set's score is the score
 //! alone, and its member begins with the time at which the score was reached, as seven bytes that sort like the time. Redis
 //! orders equal scores by the bytes of their members.
 

@@ -254,8 +254,8 @@ pub enum SpanError {
     TooLong,
 }
 
-/// A length of time in milliseconds, from zero to [`Span::MAX`]; a caller for whom zero or a very
-/// long span makes no sense checks that itself.
+/// A length of time in milliseconds, from zero to [`Span::MAX`]; callers that can't accept zero or a very long span check that
+/// themselves.
 ///
 /// Its text is a whole number and one of `s`, `m`, `h`, `d`, such as `90s`, `10m`, `48h`, `14d`.
 /// The unit is kept, so that a user reads `48h` where they wrote `48h`; only leading zeros are

@@ -50,7 +50,7 @@ impl Zone {
 
     /// Whether its clocks always show the same time, as with two names of one zone: `Europe/Kiev`, `Europe/Kyiv`.
     pub fn is_same_clock(self, other: Self) -> bool {
-        // [`Self::UTC`] is not of the database, and differs from what is.
+        // [`Self::UTC`] is not from the database, and differs from the zones that are.
         let of_database = |zone: Self| zone.name().parse().unwrap_or(zone).0;
         of_database(self) == of_database(other)
     }

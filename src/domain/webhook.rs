@@ -25,7 +25,7 @@ pub const GRACE: Span = Span::hours(24);
 const URL_BYTES_MAX: usize = 2_048;
 
 checked_text! {
-    /// The name of a webhook: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as that of a reward rule.
+    /// The name of a webhook: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, like that of a reward rule.
     WebhookName, |text| ids::plain(text, "the name of a webhook"), IdError
 }
 
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_independent_receiver_takes_the_signature_of_each_secret_that_counts() {
+    fn an_independent_receiver_accepts_the_signature_of_each_valid_secret() {
         let now = std::time::SystemTime::now();
         let second = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         let second = i64::try_from(second).unwrap();

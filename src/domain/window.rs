@@ -10,7 +10,7 @@ use super::texts::serde_as_text;
 
 /// The fewest periods of a rolling window.
 pub const ROLLING_PERIODS_MIN: u16 = 2;
-/// The most periods of a rolling window.
+/// The maximum number of periods of a rolling window.
 pub const ROLLING_PERIODS_MAX: u16 = 366;
 /// A window's code has nine bits for the number of periods.
 const CODE_PERIODS: u16 = 1 << 9;
@@ -38,7 +38,7 @@ pub enum Window {
     },
 }
 
-/// A text that names no window.
+/// A text that is not the name of a window.
 #[derive(Clone, Debug, Eq, Error, PartialEq)]
 #[error(
     "{0:?} is not a window: use minute, hour, day, week, month, year, all, season, or last-N-minutes, -hours, -days, -weeks or -months with N from 2 to 366"

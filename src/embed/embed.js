@@ -51,8 +51,8 @@ function watch() {
     say(JSON.parse(data).detail)
   })
   stream.addEventListener('error', () => {
-    say('No news for now.')
-    if (stream.readyState !== EventSource.CLOSED) return // The browser comes back by itself.
+    say('Connection lost. Reconnecting …')
+    if (stream.readyState !== EventSource.CLOSED) return // The browser reconnects by itself.
     timer = setTimeout(watch, pauseMs * (0.5 + Math.random() / 2))
     pauseMs = Math.min(pauseMs * 2, PAUSE_MS_MAX)
   })

@@ -32,7 +32,7 @@ use crate::standings::routes::answers::{EntryBody, PageBody};
 
 /// How many members are shown by default.
 const SIZE: u64 = 10;
-/// The most that can be shown.
+/// The maximum that can be shown.
 const SIZE_MAX: u64 = 100;
 /// The content security policy of the page, without the origins that may frame it.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors";

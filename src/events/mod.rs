@@ -1,4 +1,4 @@
-//! Taking events: one, or up to 1,000 in a request, each with its own result.
+//! Accepts events: one, or up to 1,000 in a request, each with its own result.
 //!
 //! `routes.rs` gives each event a time (`Clock::arrival`): later than all before it in this process, and never a whole
 //! millisecond, so an event for which a client gives such a time comes first. `body.rs` is the only parser of events:

@@ -36,7 +36,7 @@ const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-appli
 const RESPOND_ASYNC: &str = "respond-async";
 
 /// One event, whose board the path names.
-// The document makes it of `EventBody`, which names its board itself.
+// The document derives it from `EventBody`, which names its board itself.
 #[derive(ToSchema)]
 #[schema(as = Event)]
 pub struct EventSchema {}
@@ -371,7 +371,7 @@ pub async fn post_one(
 /// Redis does not answer. In the latter case some events may have been accepted: send the same batch again if its events
 /// have ids.
 ///
-/// Give each event an `id`, by which a retry counts once. A batch with the header `Idempotency-Key` is refused: that is the
+/// Give each event an `id`, so that a retry counts once. A batch with the header `Idempotency-Key` is refused: that is the
 /// id of a single event.
 ///
 /// Events of boards with `ingest: async` are queued; with the header `Prefer: respond-async` all events except those of

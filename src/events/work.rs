@@ -1,4 +1,4 @@
-//! Takes events.
+//! Accepts events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

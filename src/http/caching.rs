@@ -1,7 +1,7 @@
 //! What caches may do with an answer.
 //!
-//! The table of routes decides it ([`rule_answer`]), so that no route can forget it: answers that need more than `read` are
-//! not kept, nor answers that hold for a moment only. The handler of a read may say more, by its board ([`Caching`]).
+//! The table of routes decides it ([`rule_answer`]), so that no route can forget it: answers that need more than `read` are not
+//! kept, nor are answers that are valid only for a moment. The handler of a read may say more, by its board ([`Caching`]).
 
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
@@ -43,7 +43,7 @@ pub struct Caching {
 }
 
 impl Caching {
-    /// Of an answer about a board that may change at any time. What it includes may be less public than the board.
+    /// For an answer about a board that may change at any time. What it includes may be less public than the board.
     pub(crate) fn of(app: &App, board: &Board, includes: Includes) -> Self {
         let definition = &board.definition;
         let is_for_all = includes.without(definition.public_includes()).is_empty();
@@ -67,7 +67,7 @@ impl Caching {
         Self { is_fixed, ..self }
     }
 
-    /// Of a read whose handler does not set it.
+    /// For a read whose handler does not set it.
     fn of_read(is_open: bool) -> Self {
         let audience = if is_open {
             Audience::Anybody
@@ -105,7 +105,7 @@ pub(crate) fn rule_answer(scope: Option<Scope>, is_open: bool, answer: &mut Resp
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(rule));
 }
 
-/// Sets that caches keep no answer of a route that any client may call: it holds for a moment only.
+/// Sets that caches keep no answer of a route that any client may call: it is valid only for a moment.
 pub(crate) async fn unkept(mut answer: Response) -> Response {
     rule_answer(None, false, &mut answer);
     answer

@@ -23,7 +23,7 @@ pub const NULL: &str = "null";
 /// console, which use a cookie, are open to no other origin.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum CorsOrigins {
-    /// None but the service's own.
+    /// Only the service's own.
     #[default]
     None,
     Listed(Vec<HeaderValue>),

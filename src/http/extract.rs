@@ -260,7 +260,7 @@ fn parsed<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
         })
 }
 
-/// The problem of a parameter that is not there. If it has a few values only, the error of an empty one lists them.
+/// The problem of a missing parameter. If it has only a few values, the error of an empty one lists them.
 fn missing_parameter<T: DeserializeOwned>(uri: &Uri, name: &str) -> Problem {
     let others = uri.query().unwrap_or_default();
     let empty = format!("/?{others}&{name}=").parse().ok();
@@ -275,7 +275,7 @@ fn missing_parameter<T: DeserializeOwned>(uri: &Uri, name: &str) -> Problem {
     Problem::new(INVALID_PARAMETER, detail)
 }
 
-/// What is wrong with a parameter, in words of its own rather than those of the library that parses it.
+/// What is wrong with a parameter, in our own words rather than those of the library that parses it.
 fn in_query(message: &str) -> String {
     match message {
         "invalid digit found in string" | "cannot parse integer from empty string" => {
@@ -414,7 +414,7 @@ macro_rules! part_params {
         }
 
         impl $name {
-            /// Behind which item the part begins, and how many it has at the most.
+            /// The item after which the part begins, and its maximum length.
             pub(crate) fn part<T, E: std::fmt::Display>(
                 &self,
                 parse: impl FnOnce(&str) -> Result<T, E>,

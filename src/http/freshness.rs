@@ -46,9 +46,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Freshness {
     }
 }
 
-/// Answers a request, and says how old the answer is at most. If it has become older than is allowed on the way, it is not
-/// sent:
-/// the request is answered with current data.
+/// Answers a request, and says how old the answer is at most. If it has become older than is allowed on the way, it is not sent:
+/// the response then has current data.
 pub async fn answer<F>(
     app: &App,
     freshness: Freshness,

@@ -1,4 +1,4 @@
-//! Which requests an open service on a loopback address takes: those of its own machine, and of no page of another site.
+//! Which requests an open service on a loopback address accepts: those from its own machine, but not from pages of other sites.
 //!
 //! A browser on that machine can reach the service too. A page may send a form to it, and, once the page's host name
 //! resolves to a loopback address (DNS rebinding), read and write as if it were the service's own. So each request has to
@@ -111,7 +111,7 @@ mod tests {
             "https://localhost:8080",
         ] {
             assert!(!is_taken(Method::DELETE, host, Some(origin)), "{origin}");
-            // What any page may read not every page may write.
+            // Any page may read it, but not every page may write it.
             let all = CorsOrigins::All;
             assert!(
                 !is_taken_with(&all, Method::DELETE, host, Some(origin)),

@@ -31,9 +31,9 @@ const DATA_BYTES: usize = 3 * DATA_BYTES_MAX;
 const EVENT_BYTES: usize = 1 << 10;
 /// The most that one takes with an outcome that names all standings of a board with 16 windows, in bytes.
 const OUTCOME_BYTES: usize = 4 << 10;
-/// The most entries of a small read: a page of the maximum size, and the entry of a member.
+/// The maximum number of entries of a small read: a page of the maximum size, and the entry of a member.
 pub const SMALL_ENTRIES_MAX: usize = 1_001;
-/// The most events of a small batch.
+/// The maximum number of events of a small batch.
 const SMALL_EVENTS_MAX: usize = 100;
 /// About how many bytes a small answer has.
 const JSON_BYTES: usize = 1 << 10;

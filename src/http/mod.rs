@@ -1,6 +1,6 @@
-//! What every route needs: reading requests, answers and problems, and the layers around them. It knows no capability.
+//! What every route needs: reading requests, answers and problems, and the layers around them. It depends on no capability.
 //!
-//! The way of a request: `listener.rs` accepts a connection ─▶ `connection/` bounds its time ─▶ `compression.rs` ─▶
+//! The path of a request: `listener.rs` accepts a connection ─▶ `connection/` bounds its time ─▶ `compression.rs` ─▶
 //! `observe.rs` (id, time limit, metrics, log, the body of problems) ─▶ `cors.rs` ─▶ the guard of the route (`access/`; on
 //! an open service it asks `local.rs`) ─▶ `extract.rs` parses, so that every error is a problem ─▶ the handler ─▶
 //! `rendered.rs`, with the headers of `caching.rs`, `freshness.rs` and `ratelimit.rs`. Pages for people also pass

@@ -111,7 +111,7 @@ fn within_limits(
     })
 }
 
-/// Lists to which many would `POST`, what they are of, and what stands for the id under which that is created.
+/// Lists that clients often `POST` to by mistake: what to create with `PUT` instead, and the placeholder for its id.
 pub const CREATED: [(&str, &str, &str); 3] = [
     ("/v1/boards", "a board", "{board}"),
     ("/v1/keys", "a key", "{name}"),

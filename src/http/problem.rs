@@ -58,8 +58,7 @@ pub struct ProblemBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, format = DateTime)]
     pub claimed_at: Option<Timestamp>,
-    /// For one item of a batch: after how many seconds to send it again, as the header `Retry-After` has it of a whole
-    /// response.
+    /// For one item of a batch: after how many seconds to send it again, like the header `Retry-After` of a whole response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false, example = 5)]
     pub retry_after: Option<u64>,
@@ -74,7 +73,7 @@ fn codes() -> Object {
     ObjectBuilder::new()
         .schema_type(Type::String)
         .description(Some(
-            "The same for programs: it stays as it is in later releases.",
+            "The kind for programs; it does not change in later releases.",
         ))
         .enum_values(Some(codes))
         .build()
@@ -90,7 +89,7 @@ impl Problem {
         self
     }
 
-    /// What the log says of it.
+    /// What the log says about it.
     pub fn cause(&self) -> &str {
         self.cause.as_deref().unwrap_or(&self.detail)
     }
@@ -186,7 +185,7 @@ impl IntoResponse for Problem {
 /// The page that lists all problems.
 pub async fn list() -> Response {
     let mut text = String::from(
-        "The problems that the service answers with. Each has a page of its own: /problems/{code}.\n",
+        "All problems that the service returns. Each has its own page: /problems/{code}.\n",
     );
     for kind in KINDS {
         let Kind { name, title, .. } = kind;
@@ -200,7 +199,7 @@ pub async fn explain(Path(name): Path<String>) -> Result<Response, Problem> {
     let kind = KINDS
         .iter()
         .find(|kind| kind.name == name)
-        .ok_or_else(|| Problem::new(NOT_FOUND, "there is no problem of that name"))?;
+        .ok_or_else(|| Problem::new(NOT_FOUND, "there is no problem with this name"))?;
     let Kind { title, status, .. } = kind;
     let (explanation, remedy) = (kind.page.explanation, kind.page.remedy);
     let example = serde_json::to_string_pretty(&kind.example()).unwrap_or_default();

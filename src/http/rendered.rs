@@ -1,4 +1,4 @@
-//! A document as it is sent, with what caches need to know of it.
+//! A document as it is sent, with what caches need to know about it.
 
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
@@ -16,7 +16,7 @@ use super::supply::Taken;
 use crate::core::read::store::standings::{MadeWith, Page};
 use crate::domain::edition::Edition;
 
-/// The most bytes of an entity tag.
+/// The maximum length of an entity tag, in bytes.
 const TAG_BYTES_MAX: usize = 53;
 
 /// A document as it is sent. Its copies share their memory.
@@ -118,7 +118,7 @@ pub fn edition_hash(uri: &Uri, key: &str, edition: &Edition) -> u64 {
     hash.finish()
 }
 
-/// The response to a client that already has the content of this edition; `None` if it has not.
+/// The response to a client that already has the content of this edition; `None` if it doesn't.
 pub fn unchanged(headers: &HeaderMap, edition: u64, caching: Caching) -> Option<Response> {
     let edition = format!("{edition:016x}");
     let mut known = known_tags(headers);

@@ -194,7 +194,7 @@ impl Supply {
 }
 
 impl State {
-    /// How much the one of these takers with the most has.
+    /// The largest amount that any of these takers has.
     fn most_of(&self, by: &Takers) -> usize {
         by.iter()
             .filter_map(|taker| self.had.get(taker))

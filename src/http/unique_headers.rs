@@ -1,6 +1,6 @@
 //! Headers that a request may have only once: those that decide who may do what.
 //!
-//! If there were two of them, a proxy might go by one, and the service by the other.
+//! If there were two of them, a proxy might use one, and the service the other.
 
 use axum::http::{HeaderMap, HeaderName, header};
 

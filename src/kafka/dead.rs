@@ -1,4 +1,4 @@
-//! Dead records: those that can't be taken. They hold up nothing: each is counted, logged without its content, and written
+//! Dead records: those that can't be taken. They don't block others: each is counted, logged without its content, and written
 //! to the topic for dead letters, if there is one, before the position passes it. Queued events that can't be applied are
 //! written there, too, before they become dead letters of their boards.
 
@@ -57,9 +57,9 @@ impl Kafka {
             .await
     }
 
-    /// Writes a dead record to the topic for them, and reports it. After a crash this may happen twice. The name of the
-    /// reason has nothing of the content; `detail` is for people who may see the record. `message`: the record, if there is
-    /// a topic for it.
+    /// Writes a dead record to the topic for them, and reports it. After a crash this may happen twice. The name of the reason
+    /// contains nothing from the record; `detail` is for people who may see the record. `message`: the record, if there is a
+    /// topic for it.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! A lane: takes the records of one partition into the queues of their shards, batch by batch.
 //!
-//! It holds one batch, and reads no more of the partition until that is taken. So a shard that is full or away holds up
-//! only partitions that have records for it, and memory is bounded: the client prefetches only a bounded amount.
+//! It holds one batch, and reads no more of the partition until that is taken. So a shard that is full or unavailable delays only
+//! partitions that have records for it, and memory is bounded: the client prefetches only a bounded amount.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -27,7 +27,7 @@ use crate::domain::intake::Partition;
 use crate::queue::intake::{DeadCause, Intake, LogEvent, PASS_INTERVAL, Taking, start};
 use crate::runtime::throttle;
 
-/// The most records in a batch.
+/// The maximum number of records in a batch.
 const RECORDS_MAX: usize = 1_000;
 /// The first and the longest pause before a retry.
 const PAUSE_MIN: Duration = Duration::from_millis(20);

@@ -4,7 +4,7 @@
 //! compiled instead; no other room checks the feature. Exactness is ensured in `queue/intake/`: this room only delivers
 //! records in the order of their offsets. Offsets committed to Kafka are for people.
 //!
-//! The way of a record: `producer.rs` appends an event (`record.rs` defines the format) ─▶ `group.rs` assigns partitions to
+//! The path of a record: `producer.rs` appends an event (`record.rs` defines the format) ─▶ `group.rs` assigns partitions to
 //! this instance ─▶ `lane.rs`, a task for each partition, reads records and gives them to an `Intake` ─▶ `dead.rs` writes
 //! those that can't be taken to the topic for dead letters.
 //!

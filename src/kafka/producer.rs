@@ -13,7 +13,7 @@ use super::settings::Settings;
 use crate::core::Error;
 use crate::domain::problems::Problem;
 
-/// The most memory for events in flight to the brokers, in KiB.
+/// The maximum memory for events in flight to the brokers, in KiB.
 const BUFFER_KIB: &str = "65536";
 /// How long events are gathered before they are sent.
 const LINGER_MS: &str = "2";
@@ -79,7 +79,7 @@ impl Producer {
             Ok(next) => {
                 let before = self.current.compare_and_swap(failed, Arc::new(next));
                 if Arc::ptr_eq(&before, failed) {
-                    tracing::error!("kafka: the producer failed for good; a new one takes over");
+                    tracing::error!("kafka: the producer failed permanently; a new one takes over");
                 }
             }
             Err(error) => tracing::error!(%error, "kafka: a new producer can't be started"),

@@ -125,7 +125,7 @@ fn poll_up_to(
                 // Otherwise it was appended later.
                 if behind <= end {
                     found.count += 1;
-                    // An unreadable record is no event.
+                    // An unreadable record is not an event.
                     let event = record::read(&message).ok();
                     found.events.extend(event.filter(|event| keeps(event)));
                 }

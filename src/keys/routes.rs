@@ -81,7 +81,7 @@ pub struct KeyWithSecret {
     /// What clients send as `Authorization: Bearer SECRET`. It is shown only this once; the service stores only its SHA-256.
     #[schema(pattern = "^st_[0-9a-f]{64}$")]
     pub secret: String,
-    /// Why the key protects nothing yet: the service is open. Missing otherwise.
+    /// Why the key has no effect yet: the service is open. Otherwise missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub warning: Option<String>,
@@ -126,7 +126,7 @@ fn names(webhooks: Vec<WebhookName>) -> Vec<String> {
     webhooks.into_iter().map(|name| name.to_string()).collect()
 }
 
-/// What an audit line has of an API key: its grant, and when its former secret expires.
+/// What an audit line stores about an API key: its grant, and when its former secret expires.
 #[derive(Serialize)]
 struct AuditedKey {
     #[serde(flatten)]
@@ -158,8 +158,8 @@ fn with_secret(app: &App, key: FoundKey, secret: String) -> JsonResponse<KeyWith
 /// Create an API key.
 ///
 /// The response has the secret of the key, which is shown only this once. If you lose the response, delete the key and
-/// create it again. All instances accept the key within a second. A service without keys in its configuration is open: it
-/// lets everybody do everything, with or without a key, and says so in `warning`.
+/// create it again. All instances accept the key within a second. A service without keys in its configuration is open: anyone can
+/// do everything, with or without a key, and the response says so in `warning`.
 #[utoipa::path(
     put, path = "/v1/keys/{name}", operation_id = "create_key",
     request_body(content = Grant, example = json!({

@@ -119,7 +119,7 @@ pub struct PeriodBody<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = StreamEnd)]
 pub struct EndBody<'a> {
-    /// The `code` of the problem with which a new connection would be answered.
+    /// The `code` of the problem that a new connection would get.
     reason: &'a str,
     /// An explanation for developers.
     detail: &'a str,

@@ -102,7 +102,7 @@ pub async fn erase_everywhere(engine: &Engine, member: &MemberId) -> Result<u64,
 }
 
 /// Erases a member on all existing boards under one erasure number, begun on the first of them. Returns the boards where that
-/// failed: it delays no other.
+/// failed: they don't delay the others.
 async fn erase_on_all(
     engine: &Engine,
     boards: &BTreeSet<BoardId>,

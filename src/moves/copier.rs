@@ -256,7 +256,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Copies the dead letters, once there will be no more. Unreadable ones go by their shard (`index_of_shard`).
+    /// Copies the dead letters, once there will be no more. Unreadable ones are assigned by their shard (`index_of_shard`).
     pub(super) async fn hand_over_letters(&self, old: &[Shard]) -> Result<(), Error> {
         let read = old
             .iter()

@@ -304,8 +304,8 @@ impl Mover {
         Ok(())
     }
 
-    /// While events and reads wait: records by which lines of the old journals results are still to be revised, since the
-    /// new shards have journals of their own, without these lines.
+    /// While events and reads wait: records for which lines of the old journals results must still be revised, since the new
+    /// shards have their own journals, without these lines.
     async fn hand_over_journals(&self, engine: &Engine, old: &[Shard]) -> Result<(), Error> {
         let (board, store) = (&self.board, &self.copier.store);
         loop {

@@ -1,7 +1,7 @@
 //! Moving a board to another number of shards, while events and reads go on. `job.rs` has a drawing.
 //!
 //! A definition says how many shards a board should have. Its *placement* (`domain/placement.rs`) says where the data is
-//! stored, and where it moves to. Each *sharding* of a board has tags of its own (`{board:4:0:2}` is shard 0 of 4 in the
+//! stored, and where it moves to. Each *sharding* of a board has its own tags (`{board:4:0:2}` is shard 0 of 4 in the
 //! board's third sharding), so the data of two shardings never meets.
 //!
 //! Words: to *capture* is to note changes of a shard that is being copied; to *copy in* is to write what was copied into a

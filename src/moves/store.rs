@@ -28,7 +28,7 @@ pub use self::copy_in::{CopyIn, copy_in};
 
 /// How many entries one call reads or writes: less than a millisecond of Redis.
 const CALL_ENTRIES_MAX: u32 = 300;
-/// The most changes that one call returns.
+/// The maximum number of changes that one call returns.
 pub const CHANGES_MAX: u32 = CALL_ENTRIES_MAX;
 /// The amendment of shards that were never opened.
 const NOT_OPEN: u64 = 0;

@@ -102,7 +102,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Handles a part of the registry. Keys that are no standings are recorded as changed, and are copied with the changes.
+    /// Handles a part of the registry. Keys that are not standings are recorded as changed, and are copied with the changes.
     async fn meet(&mut self, copier: &Copier, names: Vec<String>) -> Result<(), Error> {
         let (mut whole, mut changed) = (Vec::new(), Vec::new());
         for name in names {

@@ -14,7 +14,7 @@ use crate::http::extract::{JsonResponse, JsonResult, Shared, State};
 use crate::http::problem::{INTERNAL, Problem, SHUTTING_DOWN};
 use crate::runtime::supervise;
 
-/// The most faults listed by readiness.
+/// The maximum number of faults listed by readiness.
 const FAULTS_SHOWN_MAX: usize = 20;
 
 /// The process is alive.

@@ -29,7 +29,7 @@ pub(crate) async fn log_new(engine: &Engine) -> Result<(), Error> {
     let found: BTreeSet<String> = current(engine).await.into_iter().collect();
     gauge!("standings_store_warnings").set(u32::try_from(found.len()).unwrap_or(u32::MAX));
     let mut known = engine.states.get::<Warned>().0.lock();
-    // An outage has its own lines.
+    // An outage is logged separately.
     if engine.store.outage().is_some() {
         return Ok(());
     }

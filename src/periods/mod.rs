@@ -1,7 +1,7 @@
 //! The ends of periods: which are final, who won, what they won, and how leagues turn over.
 //!
 //! A period is *final* once the `final_until` of every shard has reached its end: `close_shard.lua` sets it to the barrier as
-//! soon as nothing below the barrier can change any more, and reads go by it. The period's result is then
+//! soon as nothing below the barrier can change any more, and reads rely on it. The period's result is then
 //! recorded, with rewards and a message, and only revisions change it, after hides. To change what a reward is, open
 //! `rewards/` and `domain/reward.rs`.
 //!
@@ -15,8 +15,7 @@
 //! 1. `closings/work.rs` finds that a closing is due: the end and the wait `finalize` are over by a clock that is not in
 //!    doubt.
 //! 2. `decide.lua` writes the instant of the closing, and what it pins, into the board's head. It names the version that it
-//!    pins, and `define.lua` refuses a change whose caller has not seen the last closing, so each period goes by one
-//!    definition.
+//!    pins, and `define.lua` refuses a change whose caller has not seen the last closing, so each period uses one definition.
 //! 3. `closings/barriers.rs` raises the barrier of every shard (`close_shard.lua`). Events queued for before the barrier are
 //!    applied first, for at most `max_delay`.
 //! 4. `results/recording.rs` records the results of periods with data in the order of their ends (`record_result.lua`);
@@ -31,8 +30,8 @@
 //!   set have no results; they become final with the first that ends later.
 //! - A barrier never falls, and is compared only with the `at` of events: no clock, no period. A call planned before it, by
 //!   any instance, can't change what was read as final, however late it arrives. If writes wait for replicas, these have
-//!   the decision before the first barrier is raised, and each barrier before reads see it: reads go by `final_until`,
-//!   which follows the barrier.
+//!   the decision before the first barrier is raised, and each barrier before reads see it: reads rely on `final_until`, which
+//!   follows the barrier.
 //! - Only two irreversible steps depend on a clock: the decision, and giving up the wait for a queue. Both read the clock
 //!   themselves and ask `Clock::doubt`.
 //! - Only events and initial scores change scores; scripts that build, copy and repair standings follow what is stored.

@@ -141,7 +141,7 @@ pub struct ReviewBody {
     reason: Option<String>,
 }
 
-/// What a moderator can say of a name.
+/// A moderator's decision about a name.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Judgement {

@@ -39,9 +39,9 @@ use crate::redis::entry::EntryId;
 use crate::runtime::join::join_all;
 use crate::runtime::throttle;
 
-/// The most events that one read returns.
+/// The maximum number of events that one read returns.
 const BATCH_MAX: usize = 1_000;
-/// The most events that one call ends.
+/// The maximum number of events that one call ends.
 const CALL_ENDS_MAX: usize = 100;
 /// How long a step takes at most.
 const STEP_TIME: Duration = Duration::from_millis(50);
@@ -82,7 +82,7 @@ impl Job for ApplyQueues {
 
     async fn due(&self, engine: &Engine) -> Result<Vec<QueueName>, Error> {
         let listed = match queues::listed(&engine.store).await {
-            // Only the server of the index may be away.
+            // Only the server of the index may be unavailable.
             Err(_) if super::of(engine).queues.has_work() => Vec::new(),
             listed => listed?,
         };

@@ -40,7 +40,7 @@ impl Default for QueueBounds {
     }
 }
 
-/// What is known of the room in queues.
+/// What is known about the room in queues.
 #[derive(Debug, Default)]
 pub struct Rooms {
     pub bounds: QueueBounds,
@@ -134,7 +134,7 @@ pub(crate) async fn sample(engine: &Engine) {
         faults.record(JobKind::QueueSizes, &subject, now, error.as_ref());
     }
     let unknown = sample.servers.iter().filter(|(_, queues)| queues.is_none());
-    // An outage has its own line.
+    // An outage is logged separately.
     for (server, _) in unknown.filter(|_| engine.store.outage().is_none()) {
         // A single server has no name.
         let server = Some(server).filter(|name| !name.starts_with(':'));

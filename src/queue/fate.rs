@@ -139,7 +139,7 @@ impl Refusal {
     }
 }
 
-/// The error that a client gets that sends such an event.
+/// The error for a client that sends such an event.
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal.why {

@@ -10,7 +10,7 @@ use crate::core::{Engine, Error};
 use crate::domain::ids::BoardId;
 use crate::runtime::join::try_join_all;
 
-/// The most boards checked in one run.
+/// The maximum number of boards checked in one run.
 const BOARDS_MAX: usize = 1_000;
 
 /// The job: puts missing queues back into the index.
@@ -48,7 +48,7 @@ impl Job for ListQueues {
             .filter(|was_missing| *was_missing)
             .count();
         if missing > 0 {
-            tracing::warn!(board = %id, missing, "queues were missing from the index, as after Redis lost its last writes");
+            tracing::warn!(board = %id, missing, "queues were missing from the index: Redis may have lost its last writes");
             super::of(engine).queues.wake([]);
         }
         Ok(Progress::Done)

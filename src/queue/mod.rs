@@ -5,7 +5,7 @@
 //! an event that could not be applied; it can be *replayed* or *discarded*. The *mark* of a queue is its last entry at the
 //! moment a barrier was raised or a member erased.
 //!
-//! The way of an event:
+//! The path of an event:
 //!
 //! 1. `putting.rs` plans it, which checks everything that needs no data. A refused event takes the synchronous path, which
 //!    knows ids. The others get an `id` and an `at` if they lack them, and join a call of `put.lua`, which checks the
@@ -25,7 +25,8 @@
 //!
 //! | step | guarantee | if Redis loses its last second, or fails over without replicas |
 //! | --- | --- | --- |
-//! | queued (202) | the event is in the stream, on as many replicas as `STANDINGS_MIN_REPLICAS` says; it ends once | it may be lost, like an event that was answered with 200. Sent again with its `id`, it counts once |
+//! | queued (202) | the event is in the stream, on as many replicas as `STANDINGS_MIN_REPLICAS` says; it ends once | it may be
+//! lost, like an event acknowledged with 200. Sent again with its `id`, it counts once |
 //! | applied | it left the stream in the step that wrote its scores and its id | both are rolled back together: it waits again and is applied again |
 //! | applied, on replicas | workers wait for replicas as requests do | it stays applied |
 //! | rejected, dead | it left the stream in the step that stored the reason | it waits again, and is checked again |

@@ -25,7 +25,7 @@ use crate::redis::{Store, StoreError, random};
 use crate::runtime::batcher::{Batcher, Work, admit};
 use crate::runtime::join::join_all;
 
-/// The most events of one call.
+/// The maximum number of events of one call.
 const CALL_EVENTS_MAX: usize = 200;
 /// About how long an event occupies Redis, in microseconds.
 const EVENT_COST_US: usize = 4;
@@ -187,7 +187,7 @@ async fn try_to_queue(
         }
     }
     if !refused.is_empty() {
-        // In a box, as it is rare.
+        // Boxed because it is rare.
         outcomes.extend(find_waiting(engine, live, refused).boxed().await);
     }
     if !live.former.is_empty() {

@@ -68,7 +68,7 @@ fn check(url: &str) -> Result<(), StoreError> {
     let (_, database) = path.split_once('/').unwrap_or_default();
     match database {
         "" | "0" => Ok(()),
-        // The text in the place of the database may be a part of a password.
+        // The text in the place of the database may be part of a password.
         database if database.parse::<u8>().is_err() => Err(StoreError::Url(format!(
             "the text after the / must be the database, a number up to {}; {ESCAPES}",
             u8::MAX

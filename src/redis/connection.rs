@@ -1,7 +1,7 @@
 //! One connection to a Redis server.
 //!
 //! Many tasks share a connection, and their commands are pipelined. The client library has one task for each connection,
-//! with a queue in front. [`Connection::send`] is no `async fn`: when it returns, the command is in that queue. So the
+//! with a queue in front. [`Connection::send`] is not an `async fn`: when it returns, the command is in that queue. So the
 //! order of calls is the order of their sends.
 //!
 //! This module bounds what the client library does not: how long a connection is used after the server has stopped

@@ -108,8 +108,8 @@ impl Store {
         self.min_replicas > 0
     }
 
-    /// Checks that every connection is up, and that Redis answers and knows every script. Of a cluster most nodes are
-    /// enough: calls to the others fail individually.
+    /// Checks that every connection is up, and that Redis answers and knows every script. In a cluster most nodes are enough:
+    /// calls to the others fail individually.
     pub async fn check(&self) -> Result<(), StoreError> {
         let nodes = self.topology.nodes();
         let checked = nodes.iter().map(async |node| {

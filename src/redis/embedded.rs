@@ -260,7 +260,7 @@ impl Watcher {
                 let status = server.exited().await;
                 error!(
                     status,
-                    "the embedded Redis server ended by itself; restarting it"
+                    "the embedded Redis server ended unexpectedly; restarting it"
                 );
             }
             self.slot = None;

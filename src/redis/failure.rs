@@ -145,9 +145,9 @@ const PROTECTED: &str = "it is in protected mode, and accepts local connections 
 const CERTIFICATE: &str = "its certificate is not trusted. For a private authority, set SSL_CERT_FILE to the file of its certificate";
 /// The servers that are needed, if a server is too old or another product.
 pub(crate) const RELEASE: &str = "Redis 7.0, Valkey 7.2 or newer is needed";
-/// The URL is of a cluster, but the server is none.
+/// The URL is for a cluster, but the server is not one.
 pub(crate) const CLUSTER: &str = "it is not a cluster: use redis:// or rediss:// in its URL";
-/// The URL asks for TLS, but the server has none.
+/// The URL asks for TLS, but the server does not use it.
 pub(crate) const NO_TLS: &str =
     "the server does not use TLS on this port: use redis:// instead of rediss://";
 

@@ -409,7 +409,7 @@ pub fn take_apart(key: &str) -> Option<Name> {
     }
 }
 
-/// The list of a series in a key; `None` if it is none.
+/// The list of a series in a key; `None` if it is not one.
 fn list_of(series: &str) -> Option<List> {
     let (series, epoch) = series.split_once('@').unwrap_or((series, "0"));
     let _: u64 = epoch.parse().ok()?;
@@ -887,16 +887,16 @@ mod tests {
         );
         let webhook = WebhookName::parse("7").unwrap();
         for key in webhook_keys(&webhook) {
-            assert_eq!(take_apart(&key), None, "{key} is no board's");
+            assert_eq!(take_apart(&key), None, "{key} has no board");
         }
         let session = session(&Digest::of("id"));
-        assert_eq!(take_apart(&session), None, "{session} is no board's");
+        assert_eq!(take_apart(&session), None, "{session} has no board");
         let sessions = sessions(&BegunBy::Configuration(0));
-        assert_eq!(take_apart(&sessions), None, "{sessions} is no board's");
+        assert_eq!(take_apart(&sessions), None, "{sessions} has no board");
         let of_api_keys = [API_KEYS, API_KEY_USES].into_iter().chain(OF_API_KEYS);
         for key in of_api_keys {
             assert!(key.starts_with("st:{boards}:api-key"), "{key}");
-            assert_eq!(take_apart(key), None, "it is no board's");
+            assert_eq!(take_apart(key), None, "it has no board");
         }
     }
 

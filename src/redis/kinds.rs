@@ -6,8 +6,7 @@
 //!
 //! - `keys.rs` makes its keys, and recognises the kind of a key.
 //! - Scripts refer to kinds by constants, `KIND_…`, which `script.rs` inserts.
-//! - `moves/job.rs` copies by [`Copying`], `purge.rs` and `sweep.rs` unlink by [`Purging`], and `standings check` goes
-//!   by both.
+//! - `moves/job.rs` copies by [`Copying`], `purge.rs` and `sweep.rs` unlink by [`Purging`], and `standings check` uses both.
 
 use serde::Serialize;
 
@@ -150,7 +149,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// What a board or a shard knows of its definition: hash. Of a deleted board it proves the deletion, and expires.
+    /// What a board or a shard knows of its definition: hash. For a deleted board it proves the deletion, and expires.
     Head = "": (F::Head, S::Shard, E::Never, C::Not, P::Purge, X::Stays);
     /// The head at counts of quotas that are not stored with the board: hash.
     CountsHead = "counts": (F::Head, S::Home, E::Never, C::Not, P::Purge, X::Nothing);
@@ -204,7 +203,7 @@ kinds! {
     /// The order in which these are listed, and what has changed: sorted set.
     RewardIndex as REWARD_INDEX = "reward-index": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Removed);
 
-    /// What is known of the members of a league: hash, member -> its tier and its seats, as JSON.
+    /// What is known about the members of a league: hash, member -> its tier and its seats, as JSON.
     Players as PLAYERS = "players": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);
     /// The history of the members of a league: hash, member -> a line of JSON for each of its last seats.
     Played as PLAYED = "played": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Removed);

@@ -16,7 +16,7 @@
 //!
 //! What is subtle:
 //!
-//! - **Servers.** Each server has its own connections, turns and limits, so that an absent one holds up no other. Writes
+//! - **Servers.** Each server has its own connections, turns and limits, so that an absent one doesn't delay the others. Writes
 //!   of one shard are carried out in the order of their calls: from the batcher to the queue of the client library no
 //!   function is `async`, so no call can wait on the way and be overtaken. Only one that is refused because its slot moves to
 //!   another server comes later than those after it.

@@ -170,7 +170,7 @@ groups! {
         ERASING: i64 = -4;
     }
 
-    /// How a queued event ends that is not applied, for `end_queued.lua`.
+    /// The outcome of a queued event that is not applied, for `end_queued.lua`.
     ends {
         /// It was taken elsewhere.
         ENDED: u8 = 1;

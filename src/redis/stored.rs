@@ -12,7 +12,7 @@ use super::call::ScriptCall;
 pub trait Named: DeserializeOwned + Serialize {
     /// What errors call it.
     const WHAT: &'static str;
-    /// The most items.
+    /// The maximum number of items.
     const COUNT_MAX: usize;
 }
 
@@ -51,7 +51,7 @@ pub enum Changed {
 
 impl ScriptCall<'_> {
     /// The arguments of a script that creates, changes or, without a new value, deletes an item if it is still what the
-    /// caller read: name, old value, new value, and the most items.
+    /// caller read: name, old value, new value, and the maximum number of items.
     pub(crate) fn change<T: Named>(
         self,
         name: &str,

@@ -17,7 +17,7 @@
 //! | | wakes | new tasks |
 //! | --- | --- | --- |
 //! | a read or an event alone | C → R, Redis → R, R → C: 3 | 0 |
-//! | one alone if the batcher had a task for it, as it once had | C → B, B → R, Redis → R, R → B, B → C: 5 | 1 |
+//! | one alone, if the batcher ran it in its own task (an earlier design) | C → B, B → R, Redis → R, R → B, B → C: 5 | 1 |
 //! | n items that share a call, while others are in flight | B → R, Redis → R, R → B, n × B → C: 3 + n | 0 |
 //!
 //! A write that waits for its turn on its connection (`redis/writer.rs`) causes one more wake, once it is sent.
@@ -41,7 +41,7 @@ use super::supervise::restarted;
 /// The greatest cost, in microseconds of Redis, of a call that the submitter's task carries out itself. Reading the answers
 /// of a larger call would hold up the other work of that task.
 const SMALL_COST_US_MAX: usize = 100;
-/// The most calls of a batcher in flight at once.
+/// The maximum number of calls of a batcher in flight at once.
 const CALLS_MAX: usize = 2;
 
 /// What a batcher does with its items.
@@ -352,7 +352,7 @@ impl<W: Work> Default for Next<W> {
     }
 }
 
-/// A future that continues in a task of its own if it is dropped before its end.
+/// A future that continues in its own task if it is dropped before its end.
 struct Kept(Option<BoxFuture<'static, ()>>);
 
 impl Future for Kept {

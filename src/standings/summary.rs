@@ -44,7 +44,7 @@ impl View for SummaryView {
     }
 }
 
-/// Sums up a board. Each window is read separately, so this is no snapshot.
+/// Sums up a board. Each window is read separately, so this is not a snapshot.
 pub async fn summarize(
     engine: &Engine,
     id: &BoardId,

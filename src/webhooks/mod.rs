@@ -4,8 +4,8 @@
 //! *try* one attempt to send it. A *dead letter* (here) is a delivery that has failed for a day. A webhook's `events` are
 //! kinds of messages, not score events.
 //!
-//! The way: a script writes the message in the same step as the change that it reports (`lib/outbox.lua`) ─▶ its caller
-//! notes the board (`core/board/store/board_notes.rs`) ─▶ `outbox/job.rs` queues it for every webhook that wants it, then
+//! The path of a message: a script writes the message in the same step as the change that it reports (`lib/outbox.lua`) ─▶ its
+//! caller notes the board (`core/board/store/board_notes.rs`) ─▶ `outbox/job.rs` queues it for every webhook that wants it, then
 //! removes it from the outbox ─▶ `deliveries/job.rs` claims and sends it (`sender.rs`) ─▶ `Delivery::after`
 //! (`domain/delivery.rs`) decides what follows: delivered, retried after a growing pause, or dead.
 //!

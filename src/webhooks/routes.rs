@@ -169,7 +169,7 @@ impl TryFrom<NamedDelivery> for DeliveryBody {
     }
 }
 
-/// What an audit line has of a webhook: no secrets.
+/// What an audit line stores about a webhook: no secrets.
 fn audited(webhook: &Webhook) -> Value {
     json!({
         "url": webhook.url,

@@ -372,7 +372,7 @@ fn mixed_batch(from: usize, count: usize) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_are_taken_while_slots_move_and_a_primary_dies() {
+async fn events_are_accepted_while_slots_move_and_a_primary_dies() {
     let (servers, instances) = sharded_board().await;
     let client = &instances[0].client;
     let windows = ["day", "all", "last-7-days"];
@@ -588,7 +588,7 @@ async fn two_services_do_not_share_a_data_directory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn data_is_there_after_a_restart_and_a_killed_redis_is_started_again() {
+async fn data_survives_a_restart_and_a_killed_redis_is_restarted() {
     let directory = tempfile::TempDir::new().unwrap();
     let program = Program::serve(directory.path()).await;
     let client = program.client();

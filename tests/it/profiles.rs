@@ -475,7 +475,7 @@ async fn the_profiles_of_a_page_cost_one_more_round_trip() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_profile_hides_no_other() {
+async fn a_damaged_profile_does_not_hide_others() {
     let world = board(&["a", "b", "c"], json!({"windows": ["day"]})).await;
     let client = world.client();
     for member in ["a", "b", "c"] {
@@ -527,7 +527,7 @@ async fn a_damaged_profile_hides_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_concurrent_profile_writes_the_last_one_wins_whole() {
+async fn the_last_of_concurrent_profile_writes_wins_as_a_whole() {
     let world = World::with_instances(2, NOW).await;
     let writes = (0..40).map(async |place| {
         let client = &world.instances[place % 2].client;

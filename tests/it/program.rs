@@ -317,7 +317,7 @@ async fn works_and_starts_its_redis_again(child: &mut Child, client: &Client, fo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_on_a_full_disk_fails_nothing() {
+async fn a_log_on_a_full_disk_does_not_break_the_service() {
     let full = Path::new("/dev/full");
     if !full.exists() {
         return; // Only Linux has it.
@@ -329,7 +329,7 @@ async fn a_log_on_a_full_disk_fails_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_in_a_closed_pipe_fails_nothing() {
+async fn a_log_in_a_closed_pipe_does_not_break_the_service() {
     let folder = TempDir::new().unwrap();
     let (read, end) = std::io::pipe().unwrap();
     drop(read);
@@ -338,7 +338,7 @@ async fn a_log_in_a_closed_pipe_fails_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unread_log_holds_up_nothing_and_later_counts_lost_lines() {
+async fn an_unread_log_blocks_nothing_and_later_counts_lost_lines() {
     let folder = TempDir::new().unwrap();
     let debug = ["--log", "info,fred=off,standings::http=debug"];
     let (mut child, client) = serve_with_log_to(Stdio::piped(), folder.path(), &debug).await;
@@ -476,7 +476,7 @@ async fn a_health_check_and_other_clients_report_an_answer_in_one_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_with_keys_of_tokens_alone_says_what_it_lacks_and_one_without_them_too() {
+async fn a_service_with_only_token_keys_or_without_them_says_what_it_lacks() {
     let secret = "s".repeat(32);
     for (name, value) in [
         ("STANDINGS_JWT_KEY", &*secret),
@@ -493,7 +493,7 @@ async fn a_service_with_keys_of_tokens_alone_says_what_it_lacks_and_one_without_
             .expect_problem(401, "unauthenticated");
         let log = program.stop().await;
         let has_only_tokens = name == "STANDINGS_JWT_KEY";
-        let warning = "nobody can define a board: there are keys of players' tokens, but no API keys. Set STANDINGS_API_KEYS=";
+        let warning = "nobody can define a board: there are keys for players' tokens, but no API keys. Set STANDINGS_API_KEYS=";
         assert_eq!(log.contains(warning), has_only_tokens, "{log}");
         let is_without_keys = detail.contains("STANDINGS_JWT_KEY");
         assert_eq!(is_without_keys, !has_only_tokens, "{detail}");
@@ -503,7 +503,7 @@ async fn a_service_with_keys_of_tokens_alone_says_what_it_lacks_and_one_without_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_opens_what_it_names_and_nothing_else() {
+async fn a_token_gives_access_only_to_what_it_names() {
     let folder = TempDir::new().unwrap();
     let secret = (
         "STANDINGS_JWT_KEY",

@@ -353,7 +353,7 @@ async fn a_moderator_can_see_who_was_hidden() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_receivers_get_fifteen_seconds_and_hold_up_no_other() {
+async fn bad_receivers_get_fifteen_seconds_and_do_not_delay_others() {
     let world = World::sending(1, NOW, "").await;
     let (instance, client) = (&world.instances[0], world.client());
     let good = Receiver::start(Manner::Status(200)).await;
@@ -417,7 +417,7 @@ async fn bad_receivers_get_fifteen_seconds_and_hold_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fault_while_a_receiver_hangs_holds_up_no_other() {
+async fn a_fault_while_a_receiver_hangs_does_not_delay_others() {
     let world = World::sending(1, NOW, "").await;
     let (instance, client) = (&world.instances[0], world.client());
     let (hangs, good) = (

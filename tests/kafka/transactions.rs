@@ -11,7 +11,7 @@ use crate::votes::{BOARD, Scores, Transactions, definition, has_no_lag, send};
 const LONG: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn committed_transactions_count_and_end_markers_hold_up_nothing() {
+async fn committed_transactions_count_and_end_markers_block_nothing() {
     let site = Site::start(2).await;
     let program = site.serve().await;
     let client = program.client();

@@ -4,7 +4,7 @@
 -- Uses: lib/slot.lua
 --
 -- Takes: 1 key, 4 arguments
--- KEYS[1] board. Of a deleted board it has the fields `deleted`, the stamp of the last deletion of a board of that name, and
+-- KEYS[1] board. For a deleted board it has the fields `deleted`, the stamp of the last deletion of a board of that name, and
 --         `unfinished:` with that stamp, until the caller has finished. A new board of that name keeps `deleted`
 -- ARGV[1] the version that the caller saw
 -- ARGV[2] the stamp of the deletion

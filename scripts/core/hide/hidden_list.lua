@@ -2,9 +2,9 @@
 -- Uses: lib/slot.lua, lib/keys.lua, lib/standing.lua, lib/hidden.lua, lib/follow.lua
 --
 -- A list that is missing, or needs lines that the journal has forgotten, is built from scratch: first from the set of hidden
--- members and those that are being erased, and then from all lines of the journal. So the loss of one of these keys shows
--- nobody. During the first part the list has the number -1, and its state the field `after`: the last member of the set that
--- was looked at. The caller repeats the call until the reply is DONE. Several callers may do so at once.
+-- members and those that are being erased, and then from all lines of the journal. So losing one of these keys never shows a
+-- hidden member. During the first part the list has the number -1, and its state the field `after`: the last member of the set
+-- that was looked at. The caller repeats the call until the reply is DONE. Several callers may do so at once.
 --
 -- Takes: 3 keys or more, 1 argument
 -- KEYS[1]  board, or head of the shard; KEYS[2] registry; KEYS[3…] the standing (`layout.width` keys)

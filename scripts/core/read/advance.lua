@@ -63,7 +63,7 @@ if board[2] then start_capture_of_drops(board[2]) end
 -- Erased members that may still have data here: they are not listed.
 local erasing = board[4] and beside_registry(REGISTRY, KIND_ERASING)
 
--- When the period ends, if its initial scores are those of a barrier in the past; nil if the present ones count.
+-- When the period ends, if its initial scores are those of a barrier in the past; nil if the current ones count.
 local past_ends = args.initial and board[5] and math.min(args.ends, args.closes)
 if past_ends and past_ends > tonumber(board[5]) then past_ends = nil end
 

@@ -108,7 +108,7 @@
 --   {ERASED, instant}    refused: the event counts for, or was appended to the log at, an instant not after the last
 --                        erasure of its member, which is at this instant: a tie key of `ties: first`, text
 --   {ERASING}            data of the erased member remains: nothing done, remove it (forget.lua)
---   {ELSEWHERE}          another cohort may remember the id, since the member was erased lately and then seated again:
+--   {ELSEWHERE}          another cohort may remember the id, since the member was recently erased and then seated again:
 --                        nothing done, look it up in all shards (recall.lua)
 --   {UNSEATED}           the member has no seat in the cohort: nothing done, seat it (seat.lua)
 --   {GONE}               the event is not in the queue, or the lease of the queue has another number: nothing done
@@ -177,7 +177,7 @@ local standings = open_standings(layout, names)
 -- Whether keys are to be noted in the registry: new keys are, and those of hidden lists.
 local notes_keys = hides or board[2] ~= version
 
--- Checks what is written of a standing besides its entries.
+-- Checks what is written of a standing in addition to its entries.
 local function look_at(standing)
   standing.stored_count = call('ZCARD', standing.zset)
   notes_keys = notes_keys or standing.stored_count == 0

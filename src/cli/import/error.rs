@@ -39,9 +39,9 @@ pub(super) enum ImportError {
         "another import of this file into this board is running ({0} is locked): wait until it ends"
     )]
     Running(String),
-    /// The record is of another import, which differs in this.
+    /// The record belongs to another import, which differs in this.
     #[error(
-        "the record {0} is of another import ({1}): finish that one first, or start over with --restart"
+        "the record {0} belongs to another import ({1}): finish that one first, or start over with --restart"
     )]
     OtherRecord(String, String),
     /// An existing file would be lost.

@@ -34,7 +34,7 @@ pub(super) struct Acknowledged {
     pub(super) sent: Timestamp,
 }
 
-/// What is known of the rows.
+/// What is known about the rows.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) record: ImportRecord,
@@ -54,7 +54,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Looks up what is known of the import, checks that rows that may have been taken can be sent again, and writes the
+    /// Looks up what is known about the import, checks that rows that may have been taken can be sent again, and writes the
     /// record for those that follow; blocks. `found`: the existing record; `beginning`: of the file, as long as that
     /// record's file.
     pub(super) fn begin(

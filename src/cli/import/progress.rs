@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_templates_are_sound() {
+    fn the_templates_are_valid() {
         for template in [BAR_TEMPLATE, SPINNER_TEMPLATE] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }

@@ -172,7 +172,7 @@ impl RecordPlace {
     }
 
     /// Locks out other imports of the file into the board until the lock is dropped; blocks. `None` if there can't be a lock:
-    /// then there can't be a record either, or the file system knows no locks.
+    /// then there can't be a record either, or the file system has no locks.
     pub(super) fn lock(&self) -> Result<Option<Lock>, ImportError> {
         loop {
             let Some((file, path)) = self
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_that_of_a_file_and_a_board() {
+    fn each_file_and_board_has_its_own_record() {
         let folder = tempfile::tempdir().unwrap();
         let (file, elsewhere) = (folder.path().join("a.csv"), folder.path().join("elsewhere"));
         let place = place(&file, &elsewhere);
@@ -348,7 +348,7 @@ mod tests {
         let elsewhere = RecordPlace::new(&file, &other, folder.path()).lock();
         assert!(elsewhere.unwrap().is_some(), "another board");
         drop(lock);
-        // The leftovers of a killed import hold up nobody.
+        // The leftovers of a killed import don't block others.
         fs::write(with_suffix(&place.0[0], LOCK_SUFFIX), "").unwrap();
         drop(place.lock().unwrap().unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(
             is_earlier(&job(7, "http://h"), Some("h-1")),
             None,
-            "made anew"
+            "made again"
         );
         assert_eq!(is_earlier(&job(7, "http://h"), None), Some(true));
         assert_eq!(is_earlier(&job(7, "http://other"), None), None);

@@ -143,7 +143,7 @@ impl Rejects {
     }
 }
 
-/// Rows as the file has them; `first`: the header, if the file has none yet.
+/// Rows as they are written to the file; `first`: the header, if the file has none yet.
 fn written(
     first: Option<&ByteRecord>,
     header: Option<&ByteRecord>,
@@ -178,7 +178,7 @@ fn written(
     Ok(lines)
 }
 
-/// Writes a line; a value that is no object becomes a field of one.
+/// Writes a line; a value that is not an object becomes a field of one.
 fn write_ndjson(lines: &mut Vec<u8>, reason: &str, line: &[u8]) -> io::Result<()> {
     write!(lines, "{{\"{COLUMN}\":")?;
     serde_json::to_writer(&mut *lines, reason)?;

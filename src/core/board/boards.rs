@@ -181,7 +181,7 @@ impl Engine {
         self.read_anew(id).await.map(drop)
     }
 
-    /// Boxed, as it is rare: otherwise every future that asks for a board would have room for it.
+    /// Boxed because it is rare: otherwise every future that asks for a board would have room for it.
     fn read_anew<'a>(
         &'a self,
         id: &'a BoardId,

@@ -145,7 +145,7 @@ impl LiveBoard {
 
     pub(crate) fn shard_of_cohort(&self, section: Section) -> &LiveShard {
         let [shard] = self.shards_of(section) else {
-            panic!("invariant: a cohort lies in one shard");
+            panic!("invariant: a cohort is in one shard");
         };
         shard
     }

@@ -22,14 +22,14 @@
 //!   shards.
 //! - **Standing orders.** If there are any, a new board is stored as *opening*, so that its calls wait. It is listed before
 //!   the orders are read: a task whose order comes later finds it in the list. Then its members are hidden, and the next
-//!   version opens it. If its creator dies before that, a job opens it, or a request that has waited for it in vain.
+//!   version opens it. If its creator dies before that, a job opens it, or a request that has waited too long for it.
 //! - **A definition that can't be read** does not affect other boards. What is needed to replace or delete it is read.
-//! - **Deletions.** `delete.lua` replaces the definition by a proof: the stamp of the deletion, and what remains to be done.
+//! - **Deletions.** `delete.lua` replaces the definition with a proof: the stamp of the deletion, and what remains to be done.
 //!   Then the shards get that stamp as generation, so no script reads or writes the board's data any more, whatever an
 //!   instance has in memory; the data is marked as not needed, and the deletion announced. If that fails half-way, a repeated
 //!   deletion, the creation of a board of that name, or the job of announcements finishes it (`deletions.rs`). A job unlinks
 //!   marked data by the registries of the shards (`purge.rs`), but only if there is the proof, or the board exists and has
-//!   moved away: a definition that is lost takes no data with it.
+//!   moved away: losing a definition loses no data.
 //! - **Keys that are in no registry** (remembered ids, outcomes under tokens, counts that expire, marks of void tokens) are
 //!   searched for among all keys (`sweep.rs`), once no shard has a head any more, so the walk can't miss new ones.
 //! - **Names in registries** stay when their keys expire. A job walks through each registry once an hour and takes out names

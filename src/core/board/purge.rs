@@ -14,7 +14,7 @@ use crate::redis::dispatch::Store;
 use crate::redis::{StoreError, keys, script};
 use crate::runtime::join::try_join_all;
 
-/// The most keys that one call unlinks. Unlinking is quick; another thread frees the memory.
+/// The maximum number of keys that one call unlinks. Unlinking is quick; another thread frees the memory.
 const CALL_KEYS_MAX: u32 = 200;
 
 /// Data to unlink as soon as nothing needs it.
@@ -25,7 +25,7 @@ pub struct Unneeded {
     pub id: BoardId,
     /// The shards that have it.
     pub sharding: Sharding,
-    /// Why. A deletion has a mark of its own: a purge that did not see it may, at its end, remove the mark of a move.
+    /// Why. A deletion has its own mark: a purge that did not see it may, at its end, remove the mark of a move.
     pub cause: Cause,
 }
 

@@ -223,7 +223,7 @@ where
     T: Send,
     F: Future<Output = Result<T, Error>> + Send,
 {
-    let (reference, others) = shards.split_first().expect("invariant: some shard is told");
+    let (reference, others) = shards.split_first().expect("invariant: some shard exists");
     let mut first = None;
     for _ in 0..ATTEMPTS_MAX {
         // All of these calls end before another attempt begins.

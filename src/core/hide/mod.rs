@@ -52,7 +52,8 @@
 //!   erased member is kept under the same hash, and puts its hide into all shards of a new board (`keep_hides.lua`), since
 //!   the hash doesn't say in which of them the member will be.
 //! - Erasures are noted among the keys of all boards, under their stamps, from before they are made until nothing is left.
-//! - A move copies erasures to all new shards, since their members are unknown. Of two lines of a member the later stays.
+//! - A move copies erasures to all new shards, since their members are unknown. If there are two lines of a member, the later one
+//!   stays.
 
 pub mod erasures;
 pub mod hidden;

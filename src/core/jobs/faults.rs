@@ -20,7 +20,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 /// When a fault is forgotten that has not occurred again: its item no longer exists.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(3);
-/// The most faults that are kept.
+/// The maximum number of faults that are kept.
 const FAULTS_MAX: usize = 10_000;
 
 /// What a job failed at.

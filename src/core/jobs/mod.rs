@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn items_take_turns_and_a_failing_one_holds_up_no_other() {
+    async fn items_take_turns_and_a_failing_one_does_not_delay_others() {
         let address = Address::parse("redis://127.0.0.1:1");
         let store = Store::connect(&address, TimeoutFactor::default()).unwrap();
         let clock = Clock::set_to(Timestamp::from_ms_clamped(0));

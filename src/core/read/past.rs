@@ -1,4 +1,4 @@
-//! Builds derived standings of the past on request.
+//! Builds past derived standings on request.
 //!
 //! The derived standings of the running period and of the one before are kept (`rollover.rs`). An older one is built when
 //! it is read, and then kept for a while. Without a bound, a client that reads many of them would leave Redis no time for
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_without_allowance_waits_and_no_other() {
+    async fn only_a_client_without_allowance_waits() {
         let (line, clock) = (BuildQueue::default(), clock());
         let (one, other) = (taker("one"), taker("other"));
         let turn = line.turn(&one, &clock, LONG).await.unwrap();

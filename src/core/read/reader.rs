@@ -24,7 +24,7 @@ use crate::runtime::batcher::Work;
 /// How long the queries of one call may keep Redis busy, in microseconds.
 const CALL_COST_US_MAX: usize = 1_000;
 
-/// How much a request reads in all. Each size has batchers of its own, so that small requests pass large ones.
+/// How much a request reads in total. Each size has its own batchers, so that small requests pass large ones.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ReadSize {
     /// Up to a page.
@@ -356,7 +356,7 @@ impl<'a> Reader<'a> {
         Ok(answer)
     }
 
-    /// Asks one query by itself.
+    /// Asks a single query.
     async fn ask_alone(
         &self,
         shard: &LiveShard,

@@ -72,7 +72,7 @@ use crate::domain::series::{Derived, Series};
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
 
-/// How early, at most, the job completes the next period's standing, in ms: earlier, events would write to it in vain.
+/// How early, at most, the job completes the next period's standing, in ms: earlier, events would write to it unnecessarily.
 const AHEAD_MS_MAX: u64 = 3_600_000;
 
 /// A derived standing: the tag of its shard, the version, its series and where its newest period begins.

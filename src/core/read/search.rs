@@ -7,9 +7,9 @@ use crate::core::Error;
 
 /// How many entries each shard returns in a round of the search.
 const SAMPLES: u64 = 16;
-/// A search ends with an entry at most this far before the page. The entries between are read in vain.
+/// A search ends with an entry at most this far before the page. The entries in between are read unnecessarily.
 pub(super) const SKIP_MAX: u64 = 64;
-/// The most rounds of a search; each leaves about a tenth of the range.
+/// The maximum number of rounds of a search; each leaves about a tenth of the range.
 const ROUNDS_MAX: usize = 24;
 
 /// The range of a shard's list in which a page begins, by positions.

@@ -16,7 +16,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::redis::entry::EntryId;
 
-/// The most events of one request.
+/// The maximum number of events of one request.
 pub const BATCH_MAX: usize = 1_000;
 /// How much of a score a problem repeats, in characters.
 const SCORE_SHOWN_MAX: usize = 64;

@@ -10,10 +10,10 @@ use crate::domain::time::Timestamp;
 use crate::redis::{Store, StoreError};
 use crate::runtime::batcher::{Batcher, Work, admit};
 
-/// The most uses of quotas that one call reserves, and about how long each keeps Redis busy, in microseconds.
+/// The maximum number of uses of quotas that one call reserves, and about how long each keeps Redis busy, in microseconds.
 pub(super) const CALL_USES_MAX: usize = 100;
 const USE_COST_US: usize = 10;
-/// The most reservations that one call settles, and about how long each keeps Redis busy, in microseconds.
+/// The maximum number of reservations that one call settles, and about how long each keeps Redis busy, in microseconds.
 pub(super) const CALL_SETTLED_MAX: usize = 200;
 const SETTLED_COST_US: usize = 5;
 

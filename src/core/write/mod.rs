@@ -13,7 +13,7 @@
 //! Words: an event has *ended* when it has an outcome. A *record* is what is remembered under its id, and also its result.
 //! A *pool* is one count of a quota; its *home* is the shard that keeps it. A *seat* is a member's place in a cohort.
 //!
-//! **Ids.** A record is a key of its own, with the outcome and a fingerprint of the event's content. `apply.lua` looks it
+//! **Ids.** A record has its own key, with the outcome and a fingerprint of the event's content. `apply.lua` looks it
 //! up, writes the event and stores the record in one step. A known id with another fingerprint is refused. An event with an
 //! id goes to the script even if its time is refused, since only the script knows whether it was applied before. On a board
 //! that closes periods all refused events go there: the script knows which periods are closed, and that is then the reason.
@@ -38,8 +38,8 @@
 //!
 //! - An event is refused only because of what others have *taken*. If open reservations leave too little, or if it would
 //!   use an extra allowance only because of them, it waits. So its outcome is as if the three steps were one.
-//! - It also waits for earlier waiting events of its request that may take from the same pool. An event that has waited in
-//!   vain reserves in one shard after another, in their order, so two events can't wait for each other endlessly.
+//! - It also waits for earlier waiting events of its request that may take from the same pool. An event that has waited without
+//!   success reserves in one shard after another, in their order, so two events can't wait for each other endlessly.
 //! - A job settles notes that are left behind (`left_behind.rs`). `void.lua` asks the member's shard: if the record ends
 //!   with the token, the event was applied; if not, the token becomes *void*, and `apply.lua` refuses every later call with
 //!   it. One script does both, so it does not matter which call is late. Such boards therefore remember all events for at

@@ -176,7 +176,7 @@ pub(crate) struct Budget {
     pauses_max: usize,
     /// The time left for removing data of erased members. The first one gets half of it.
     forgetting: Duration,
-    /// Whether they have waited in vain.
+    /// Whether they have waited without success.
     pub(super) is_careful: bool,
 }
 
@@ -191,7 +191,7 @@ impl Budget {
     }
 
     /// For events from a queue. If they must wait for others, or for the removal of an erased member's data, they fail
-    /// soon. `is_careful`: they have waited in vain before.
+    /// soon. `is_careful`: they have waited without success before.
     pub(crate) fn of_queue(is_careful: bool) -> Self {
         Self {
             pauses_max: QUEUED_PAUSES_MAX,

@@ -158,7 +158,7 @@ impl LiveBoard {
         Ok(self.known_member(member).await?.stored)
     }
 
-    /// What is known of a member of a league.
+    /// What is known about a member of a league.
     pub(crate) async fn known_member(&self, member: &MemberId) -> Result<KnownMember, StoreError> {
         submit(&self.home_of(member).read, member.clone()).await?
     }
@@ -195,7 +195,7 @@ impl Engine {
             .await
     }
 
-    /// Orders the tier in which a member plays from the next period on. Returns what was known of it before and what is known
+    /// Orders the tier in which a member plays from the next period on. Returns what was known about it before and what is known
     /// now.
     pub async fn order_tier(
         &self,
@@ -207,7 +207,7 @@ impl Engine {
             .await
     }
 
-    /// What is known of a member as of the running period.
+    /// What is known about a member as of the running period.
     pub async fn player(&self, id: &BoardId, member: &MemberId) -> Result<FoundPlayer, Error> {
         self.at_seat(id, member, async |attempt| attempt.look_up().await)
             .await
@@ -257,7 +257,7 @@ impl Engine {
     }
 }
 
-/// What is known of a member of a league.
+/// What is known about a member of a league.
 #[derive(Clone, Debug)]
 pub struct FoundPlayer {
     pub live: Arc<LiveBoard>,

@@ -18,7 +18,7 @@ use crate::domain::league::{Cohort, Section};
 use crate::domain::period::{Period, Unit};
 use crate::runtime::join::join_all;
 
-/// The most seats in a list in memory; then a new list begins. Two lists are kept.
+/// The maximum number of seats in a list in memory; then a new list begins. Two lists are kept.
 const KNOWN_MAX: usize = 20_000;
 /// How many members of a request are seated at once.
 const SEATED_AT_ONCE: usize = 32;

@@ -17,7 +17,7 @@
 //! - clears the obstacles of the others.
 //!
 //! Any step may end an event, or find an `Obstacle` in its way; the later steps then skip it. An event with an obstacle has
-//! changed nothing, and the next attempt plans it again. Each event has its own result; a failed one stops no other.
+//! changed nothing, and the next attempt plans it again. Each event has its own result; a failed one doesn't stop the others.
 
 use std::mem;
 use std::sync::Arc;

@@ -15,11 +15,11 @@ use crate::domain::weight::Weights;
 use crate::domain::window::Window;
 use crate::domain::{league, quota, reward};
 
-/// The most windows of one board.
+/// The maximum number of windows of one board.
 pub const WINDOWS_MAX: usize = 16;
 /// The longest list of a board with `keep_top`.
 const KEEP_TOP_MAX: u32 = 100_000;
-/// The most tags of a board.
+/// The maximum number of tags of a board.
 const TAGS_MAX: usize = 16;
 const TAG_BYTES_MAX: usize = 64;
 const TITLE_BYTES_MAX: usize = 256;

@@ -116,10 +116,10 @@ pub enum Names {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ingest {
-    /// An event is answered once it is applied.
+    /// The service responds once the event is applied.
     #[default]
     Sync,
-    /// An event is answered once it is queued, and applied as soon as it can be.
+    /// The service responds once the event is queued, and applies it as soon as it can.
     Async,
 }
 
@@ -170,10 +170,10 @@ pub struct Definition {
     #[serde(default)]
     #[schema(max_items = 16, example = json!(["season-1", "eu"]))]
     pub tags: BTreeSet<String>,
-    /// Whether anybody may read its standings and its summary, even if API keys are configured.
+    /// Whether anyone may read its standings and its summary, even if API keys are configured.
     #[serde(default)]
     pub public: bool,
-    /// What anybody may read on a public board in addition to scores, with `include`. With a key, all of it can be read.
+    /// What anyone may read on a public board in addition to scores, with `include`. With a key, all of it can be read.
     #[serde(default)]
     #[schema(example = json!(["profile"]))]
     pub public_includes: BTreeSet<Include>,

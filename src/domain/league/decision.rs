@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_promoted_below_the_minimum_score_or_instead_of_another() {
+    fn members_below_the_minimum_score_are_neither_promoted_nor_replaced() {
         let league = league(r#", "min_score_to_promote": 7"#);
         assert_eq!(
             moves(&league, 0, &[9, 7, 6, 6, 6, 6, 6, 6, 6, 6]),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn below_min_cohort_nobody_moves_and_nobody_has_a_bonus() {
+    fn below_min_cohort_nobody_moves_or_gets_a_bonus() {
         let league = league(
             r#", "min_cohort": 5, "idle": "demote", "entry_bonus": [{"ranks": [1, 1], "score": 50}]"#,
         );
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(
             moves(&league, 1, &[9, 8, 7, 6, 5]),
             "usssd",
-            "as many as that are enough"
+            "min_cohort members are enough"
         );
     }
 

@@ -1,8 +1,8 @@
 //! The players of a league: what is stored about a member, and its tier.
 //!
 //! A member's tier follows from its seats and their outcomes, from missed periods, and from moderators' orders. A seat is
-//! *turned* after its period: the player takes over its outcome, and the seat is removed. It makes no difference when and
-//! by whom that is done.
+//! *turned* after its period: the player takes over its outcome, and the seat is removed. It makes no difference when that is
+//! done, or by which instance.
 
 use serde::{Deserialize, Serialize};
 

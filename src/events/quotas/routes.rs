@@ -16,7 +16,7 @@ use crate::domain::time::Timestamp;
 use crate::http::extract::{JsonResponse, JsonResult, Query, Shared, State, invalid, member_id};
 use crate::http::problem::Problem;
 
-/// What an event would say of where it comes from.
+/// Where the event would come from.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

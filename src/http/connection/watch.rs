@@ -84,7 +84,7 @@ impl Watch {
             Phase::Head => Some(self.since + times.head),
             Phase::Idle => Some(self.since + times.idle),
             Phase::Answering | Phase::Streaming => Some(self.since + times.unread),
-            // Handlers have limits of their own.
+            // Handlers have their own limits.
             Phase::Working => None,
         }
     }

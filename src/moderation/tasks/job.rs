@@ -158,11 +158,11 @@ async fn act_on(
         .await
 }
 
-/// What a task notes of a board by the result of its action there, if that failed.
+/// What a task records about a board where its action failed.
 ///
 /// # Errors
 ///
-/// The error itself if it is no fault of the board, for example if a server does not answer: then the action is to be
+/// The error itself if it is not the fault of the board, for example if a server does not answer: then the action is to be
 /// repeated on all boards.
 pub fn failure<T>(board: &BoardId, acted: Result<T, Error>) -> Result<Option<FailedOn>, Error> {
     let Err(error) = acted else {

@@ -191,7 +191,7 @@ impl<'a> CopyIn<'a> {
 }
 
 /// Sends the data to its shard; if that was opened, it has everything already. Returns whether the lease is the current
-/// one: otherwise nothing is written, as when its board was deleted.
+/// one: otherwise nothing is written, for example because its board was deleted.
 pub async fn copy_in(store: &Store, data: CopyIn<'_>) -> Result<bool, StoreError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "UPPERCASE")]

@@ -1,5 +1,5 @@
-//! The memory that the data of a board takes in Redis. Keys of which there are few are measured, however large; of periods,
-//! and of keys of which there may be very many, a random part is.
+//! The memory that the data of a board takes in Redis. Keys of kinds with few keys are all measured, however large; for periods,
+//! and for kinds that may have very many keys, a random sample is.
 
 use std::collections::BTreeSet;
 

@@ -54,7 +54,7 @@ impl Job for ClosePeriods {
         // Nothing is decided while the clock is in doubt; a fault of all boards gives the reason.
         let doubt = engine.clock.doubt().map(Error::ClockDoubted);
         let (now, subject) = (engine.clock.now(), Subject::all_boards());
-        // During an outage the clock of Redis can't be read, and that has its own line.
+        // During an outage the clock of Redis can't be read, and the outage is logged separately.
         if doubt.is_none() || engine.store.outage().is_none() {
             engine
                 .faults

@@ -49,7 +49,7 @@ pub struct FoundPeriod {
     pub cut_off: Option<u64>,
     /// When its result was recorded, or in a league that of its last cohort.
     pub final_at: Option<Timestamp>,
-    /// Of a whole period of a league, which has neither members nor a winner: its cohorts.
+    /// For a whole period of a league, which has neither members nor a winner: its cohorts.
     pub cohorts: Option<PeriodCohorts>,
 }
 

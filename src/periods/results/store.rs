@@ -48,7 +48,7 @@ pub struct PeriodResult {
     /// rewards include them all, even those that have no revision yet. Empty: unknown.
     #[serde(default)]
     pub walked: BTreeMap<String, HideCounters>,
-    /// Of a league's cohort: how it was decided.
+    /// For a league's cohort: how it was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub league: Option<Summary>,
 }

@@ -11,7 +11,7 @@
 //!   hides a member first revises by one of them, so hides can't outpace revisions.
 //! - The board is noted as moderated, among the keys of all boards, both before the hide (so that a crash can't lose it)
 //!   and after it (in case a run came in between). Results already include lines from before the first note.
-//! - A league goes by the journal of its first shard, which gets each hide last: so each hide causes one message.
+//! - A league uses the journal of its first shard, which gets each hide last: so each hide causes one message.
 
 pub mod job;
 pub(crate) mod journals;

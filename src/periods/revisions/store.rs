@@ -38,7 +38,7 @@ pub enum Moderation {
     Unhidden,
 }
 
-/// A line of a journal by which results are to be revised.
+/// A line of a journal for which results must be revised.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct JournalLine {
     pub tag: String,
@@ -197,7 +197,7 @@ pub async fn note_lines(
     Ok(up_to)
 }
 
-/// The first `count` lines by which results must be revised, those of a shard in order.
+/// The first `count` lines for which results must be revised, those of a shard in order.
 pub async fn lines_to_revise(
     store: &Store,
     board: &Board,

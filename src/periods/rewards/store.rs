@@ -45,7 +45,7 @@ pub struct RewardedMember {
 }
 
 // One that was lost without a claim is not returned.
-/// What has become of a reward.
+/// The state of a reward.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RewardState {
@@ -53,7 +53,7 @@ pub enum RewardState {
     Open,
     /// It was claimed.
     Claimed,
-    /// It was claimed, and is not won any more.
+    /// It was claimed, but is no longer won.
     Revoked,
 }
 

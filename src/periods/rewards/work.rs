@@ -37,7 +37,7 @@ pub struct RewardBody {
     /// The member's public rank. For a revoked reward: the rank with which the member last won it. Null in a claim without the
     /// scope `read` on a board that is not public.
     pub rank: Option<u64>,
-    /// The member's score; null where the rank is.
+    /// The member's score; null if the rank is null.
     pub score: Option<ShownScore>,
     /// What is won, as the rule defines it.
     pub reward: Reward,

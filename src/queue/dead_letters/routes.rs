@@ -112,7 +112,7 @@ impl DeadEvent {
     }
 }
 
-/// The id in a path. An invalid id names no letter.
+/// The id in a path. An invalid id identifies no letter.
 impl<S: Send + Sync> FromRequestParts<S> for LetterId {
     type Rejection = Problem;
 

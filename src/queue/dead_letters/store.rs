@@ -18,7 +18,7 @@ use crate::redis::entry::{EntryId, StreamEntry};
 use crate::redis::kinds::Kind;
 use crate::redis::{StoreError, keys, script};
 
-/// The most dead letters of a shard.
+/// The maximum number of dead letters of a shard.
 pub const DEAD_LETTERS_MAX: u32 = 1_000;
 /// How long a dead letter is kept. Redis may have older ones, which are not shown.
 pub const DEAD_LETTERS_KEPT: Span = Span::days(7);

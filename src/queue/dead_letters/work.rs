@@ -18,7 +18,7 @@ use crate::redis::Store;
 use crate::redis::entry::EntryId;
 use crate::runtime::join::try_join_all;
 
-/// The most letters that one call reads.
+/// The maximum number of letters that one call reads.
 const PART_MAX: usize = 100;
 
 #[derive(Clone, Debug)]

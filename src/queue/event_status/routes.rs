@@ -44,7 +44,7 @@ pub struct EventStatuses {
 pub enum EventStatusBody {
     /// It waits to be applied.
     Queued(WaitingEvent),
-    /// It was taken.
+    /// It was accepted.
     Applied(AppliedEvent),
     /// It was rejected when it was applied.
     Rejected(Box<RefusedEvent>),

@@ -93,7 +93,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Makes the shards of these boards store the position, and returns how many did. Unreachable ones hold up no others.
+    /// Makes the shards of these boards store the position, and returns how many did. Unreachable ones don't block the others.
     async fn pass_boards(
         &mut self,
         ids: &BTreeSet<BoardId>,

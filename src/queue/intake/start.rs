@@ -38,7 +38,7 @@ impl Start {
                 self.partition, log.end
             )));
         }
-        // If nothing is known of a log, records that were removed were not missed.
+        // If nothing is known about a log, records that were removed were not missed.
         let known = self.taken.or(self.taken_max).unwrap_or(log.first);
         let from = self.taken.unwrap_or(log.first).max(log.first);
         Ok((from, (log.first - known).max(0)))

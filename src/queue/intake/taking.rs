@@ -25,7 +25,7 @@ use crate::domain::time::Timestamp;
 use crate::queue;
 use crate::queue::store::queues::QueueName;
 
-/// The most events of one call.
+/// The maximum number of events of one call.
 const CALL_EVENTS_MAX: usize = 200;
 
 /// What one consumer knows of one partition.
@@ -286,7 +286,7 @@ impl Intake {
         Ok(Some((shard, queued)))
     }
 
-    /// Leaves out events that the board knows from before a move, as it may forget them before the queue reaches them.
+    /// Leaves out events that the board knows from before a move, because it may forget them before the queue reaches them.
     async fn leave_known(
         &self,
         live: &LiveBoard,

@@ -40,7 +40,7 @@ pub(crate) fn bytes_of_entry(id: usize, event: usize) -> usize {
     event + 2 * id + queues::QUEUE_ENTRY_BYTES
 }
 
-/// How a queued event ends that is not applied.
+/// The outcome of a queued event that is not applied.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum End {
     /// It was taken elsewhere.

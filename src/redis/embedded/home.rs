@@ -105,7 +105,7 @@ impl Home {
         }
     }
 
-    /// `None` before the first start, and in a directory of a time when none was noted.
+    /// `None` before the first start, and in a directory from before this was recorded.
     fn written_by(&self) -> Option<Release> {
         Release::from_note(&fs::read_to_string(self.dir.join(RELEASE_NOTE)).ok()?)
     }
@@ -142,7 +142,7 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         if let Some(socket_dir) = self.socket.parent().filter(|parent| *parent != self.dir) {
-            // Fails if the directory isn't empty, as after a kill; the next start uses it again then.
+            // Fails if the directory isn't empty, for example after a kill; the next start uses it again then.
             let _ = fs::remove_dir(socket_dir);
         }
         // Closing would be enough, unless another thread has just forked, with a copy of the descriptor.

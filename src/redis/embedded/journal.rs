@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_torn_file_that_others_follow_is_an_error_and_stays_as_it_is() {
+    async fn a_torn_file_followed_by_others_is_an_error_and_is_not_changed() {
         let sample = sample();
         for length in [sample.bytes.len() - 1, 3] {
             let dir = directory(&[("a", &sample.bytes[..length]), ("b", b"")]);
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_snapshot_without_a_byte_is_an_error() {
+    async fn an_empty_snapshot_is_an_error() {
         let dir = directory(&[("a", b"")]);
         let snapshot = dir.path().join(FOLDER).join("appendonly.aof.2.base.rdb");
         std::fs::write(&snapshot, "REDIS0011").unwrap();

@@ -39,7 +39,7 @@ fn own_program() -> Option<PathBuf> {
     program_of(env::current_exe(), env::args_os().next())
 }
 
-/// Our own program: as the system has it or, where `/proc` is missing (in a bare chroot), as it was called by its path.
+/// Our own program: as the system reports it or, where `/proc` is missing (in a bare chroot), as it was called by its path.
 pub(super) fn program_of(
     running: io::Result<PathBuf>,
     called: Option<OsString>,
@@ -114,7 +114,7 @@ pub(super) struct Release {
 }
 
 impl Release {
-    /// Out of `Redis server v=7.0.15 sha=…`.
+    /// Parses `Redis server v=7.0.15 sha=…`.
     pub(super) fn from_program(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace();
         let kind = words.next()?;
@@ -122,7 +122,7 @@ impl Release {
         Self::new(kind, version)
     }
 
-    /// Out of what [`Display`](fmt::Display) writes.
+    /// Parses what [`Display`](fmt::Display) writes.
     pub(super) fn from_note(text: &str) -> Option<Self> {
         let (kind, version) = text.trim().split_once(' ')?;
         Self::new(kind, version)
@@ -158,7 +158,7 @@ impl fmt::Display for Release {
     }
 }
 
-/// Which server the program is, if its version will do.
+/// Which server the program is, if its version is supported.
 ///
 /// Links are not resolved: Debian's `redis-server` is a link to `redis-check-rdb`, which goes by the name that it was
 /// called with.

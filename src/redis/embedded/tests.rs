@@ -35,7 +35,7 @@ impl EmbeddedServer {
 }
 
 #[tokio::test]
-async fn data_is_there_after_a_restart_of_the_service() {
+async fn data_survives_a_restart_of_the_service() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path()).await;
     assert_eq!(tell(&server, "SET k kept").await, "+OK");
@@ -712,7 +712,7 @@ async fn a_server_of_another_kind_or_an_older_one_does_not_get_the_data() {
     server.stop().await;
     assert_eq!(note(), "Redis 8.0.0\n");
 
-    // As in a directory of a time when the server was not noted.
+    // As in a directory from before the server was recorded.
     fs::remove_file(data_dir.join("server.version")).unwrap();
     of("Valkey server v=9.1.2 sha=0")
         .await

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fragment_stands_once_and_behind_those_that_it_uses() {
+    fn each_fragment_appears_once_after_those_it_uses() {
         let fragments = fragments(&[
             ("lib/a.lua", "-- Uses: lib/b.lua\nlocal A = B\n"),
             ("lib/b.lua", "local B = 1\n"),

@@ -88,7 +88,7 @@ pub async fn deliver(engine: &Engine) -> Result<(), Error> {
                     .and_modify(|count| *count -= 1);
                 match served {
                     Ok(()) => {}
-                    // A fault of one webhook delays no other. The next run retries it.
+                    // A fault of one webhook doesn't delay the others. The next run retries it.
                     Err(error) if error.is_fault() => {
                         throttle::say(&format!("webhook {name}"), |more| {
                             tracing::error!(%name, %error, more, "deliveries of a webhook failed; they will be tried again");

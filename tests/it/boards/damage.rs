@@ -171,7 +171,7 @@ async fn a_badly_damaged_definition_can_be_replaced_only_without_events() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_a_wrong_type_holds_up_background_work_of_its_board_only() {
+async fn a_key_of_a_wrong_type_blocks_background_work_of_its_board_only() {
     let world = World::start(NOW).await;
     let (client, engine) = (world.client(), world.engine());
     let boards: Vec<String> = (0..12).map(|index| format!("b{index}")).collect();
@@ -222,7 +222,7 @@ async fn a_key_of_a_wrong_type_holds_up_background_work_of_its_board_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_is_taken_except_for_events_of_damaged_boards() {
+async fn a_batch_is_accepted_except_for_events_of_damaged_boards() {
     let world = World::start(NOW).await;
     let client = world.client();
     for board in ["a", "b", "c"] {

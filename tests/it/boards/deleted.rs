@@ -199,7 +199,7 @@ fn expect_gone(asked: &Asked, shards: &[u16], answer: &Answer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_that_missed_a_deletion_takes_and_shows_nothing_of_the_board() {
+async fn an_instance_that_missed_a_deletion_accepts_and_shows_nothing_of_the_board() {
     let world = World::with_instances(2, NOW).await;
     for (definition, all, placements) in [
         (voted(), of_boards(), &[&[3][..], &[1, 4], &[2, 1]][..]),
@@ -426,7 +426,7 @@ async fn a_deletion_that_fails_half_way_is_finished_by_the_next_request() {
 
 /// A server of a cluster takes no writes, since its disk fails, while a definition is changed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_is_answered_only_after_all_shards_know_it() {
+async fn a_change_returns_only_after_all_shards_have_it() {
     let (servers, [one, _]) = on_cluster().await;
     one.client
         .define("b", json!({"windows": ["all"], "shards": 6}))

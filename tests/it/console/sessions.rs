@@ -12,7 +12,7 @@ use crate::harness::{Client, World};
 use crate::keys::make_key;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_lasts_until_one_signs_out() {
+async fn a_session_lasts_until_sign_out() {
     let (world, _) = world().await;
     let client = world.client();
     let mut browser = Browser::new(client);

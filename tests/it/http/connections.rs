@@ -130,7 +130,7 @@ async fn an_idle_connection_times_out_and_an_incomplete_head_on_it_sooner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_comes_too_slowly_is_a_408() {
+async fn a_body_that_arrives_too_slowly_returns_408() {
     let (_redis, instance) = instance(10, PATIENT).await;
     let head = b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
     let mut stream = send(&instance.client, head).await;
@@ -142,7 +142,7 @@ async fn a_body_that_comes_too_slowly_is_a_408() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreadable_head_is_answered_with_a_problem() {
+async fn an_unreadable_head_returns_a_problem() {
     let (_redis, instance) = instance(10, PATIENT).await;
     let long = "x".repeat(70_000);
     let many = "a: b\r\n".repeat(200);
@@ -203,7 +203,7 @@ async fn an_unreadable_head_is_answered_with_a_problem() {
 
 /// A proxy or a cache may go by one of the two, and the service by the other.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_header_that_decides_about_access_may_occur_once() {
+async fn a_header_that_decides_access_may_occur_only_once() {
     let (_redis, instance) = instance(10, PATIENT).await;
     let body = r#"{"windows": ["day"]}"#;
     let own = instance.client.base.as_str();
@@ -390,7 +390,7 @@ async fn leaving_a_stream_frees_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_waits_for_no_connection_without_a_request() {
+async fn a_stop_does_not_wait_for_connections_without_a_request() {
     let data = TempDir::new().unwrap();
     let program = Program::serve(data.path()).await;
     let client = program.client();

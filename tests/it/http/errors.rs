@@ -666,7 +666,7 @@ async fn methods_types_and_sizes_are_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scores_outside_the_bounds_are_refused_unless_they_were_taken_earlier() {
+async fn scores_outside_the_bounds_are_refused_unless_accepted_earlier() {
     let world = world().await;
     let client = world.client();
     let event =

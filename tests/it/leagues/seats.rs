@@ -320,7 +320,7 @@ async fn leaving_and_orders_apply_from_the_next_period() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_seat_is_given_in_a_league_that_runs_and_nowhere_else() {
+async fn only_a_running_league_gives_seats() {
     let world = world(1, json!({})).await;
     let client = world.client();
     client.define("plain", json!({"windows": ["week"]})).await;

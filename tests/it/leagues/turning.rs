@@ -297,7 +297,7 @@ async fn a_closing_decides_cohorts_and_turns_the_seats_of_their_members() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_turns_a_seat_and_in_which_order_makes_no_difference() {
+async fn seats_can_be_turned_by_anyone_in_any_order() {
     let mut all = Vec::new();
     for way in ["closing", "members", "both"] {
         let world = world(3, json!({})).await;
@@ -406,7 +406,7 @@ async fn a_job_carries_out_a_decision_of_another_instance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn instances_that_close_concurrently_have_no_failure() {
+async fn instances_can_close_concurrently_without_failures() {
     let rewards = json!([{"id": "crown", "window": "week", "ranks": [1, 1], "reward": 1}]);
     for _ in 0..4 {
         let world = world(3, json!({"rewards": rewards})).await;
@@ -645,7 +645,7 @@ async fn joining_the_next_period_turns_the_seat() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_seat_that_was_never_listed_leads_nowhere() {
+async fn a_seat_that_was_never_listed_has_no_outcome() {
     let world = world(1, json!({})).await;
     sit(&world, "1-1", &[("ann", 5)]).await;
     // Its home knows the seat, and its cohort does not.
@@ -681,7 +681,7 @@ async fn a_seat_that_was_never_listed_leads_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_turned_before_the_wait_is_over() {
+async fn no_seat_is_turned_before_the_wait_is_over() {
     let world = world(1, json!({"finalize": "1m"})).await;
     sit(&world, "1-1", &[("ann", 5)]).await;
     let engine = world.engine();
@@ -815,7 +815,7 @@ async fn histories_and_results_outlive_the_standings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rewards_are_those_of_a_cohort() {
+async fn rewards_are_decided_per_cohort() {
     let rewards = json!([{"id": "crown", "window": "week", "ranks": [1, 1], "reward": 1},
         {"id": "podium", "window": "week", "ranks": [1, 3], "reward": 2}]);
     let world = world(1, json!({"rewards": rewards, "league": {"min_cohort": 3}})).await;

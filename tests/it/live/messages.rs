@@ -177,7 +177,7 @@ async fn a_stream_ends_with_its_board_or_its_window() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standing_that_can_not_be_watched_is_a_problem() {
+async fn a_standing_that_can_not_be_watched_returns_a_problem() {
     let world = world(1).await;
     let client = world.client();
     let get = async |path: &str| client.get(path).await;

@@ -64,7 +64,7 @@ async fn traces_in(world: &World, pattern: &str, member: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_erased_member_is_nowhere_and_starts_from_zero() {
+async fn an_erased_member_appears_nowhere_and_starts_from_zero() {
     let world = world(json!({
         "windows": ["day", "week", "last-2-days"], "ranking": "dense", "carryover": {"week": 0.5},
         "initial": ["day"], "weight": {"members": {"erased-one": 2}}, "uniques": "member"}))
@@ -153,7 +153,7 @@ async fn an_erased_member_is_nowhere_and_starts_from_zero() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn erasing_an_unknown_member_succeeds_and_changes_no_other() {
+async fn erasing_an_unknown_member_succeeds_and_does_not_change_others() {
     let world = world(json!({"windows": ["day", "all"], "ties": "member"})).await;
     let client = world.client();
     erase(client, "nobody").await;
@@ -417,7 +417,7 @@ async fn a_hide_outlives_an_erasure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hide_that_outlives_an_erasure_ends_at_its_end() {
+async fn a_hide_that_outlives_an_erasure_ends_at_its_until() {
     let until = "2026-11-21T12:10:00Z";
     for shards in [1, 3] {
         let world = world(json!({"windows": ["all"], "shards": shards})).await;
@@ -457,7 +457,7 @@ async fn a_hide_that_outlives_an_erasure_ends_at_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_erased_everywhere_is_on_no_board_after_the_answer() {
+async fn once_an_erasure_everywhere_returns_the_member_is_on_no_board() {
     let world = World::with_instances(2, NOW).await;
     let client = world.client();
     let boards = ["b", "b2", "b3"];
@@ -557,7 +557,7 @@ async fn a_board_where_a_member_could_not_be_erased_is_named_by_the_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_with_a_stuck_erasure_holds_up_no_other() {
+async fn a_board_with_a_stuck_erasure_does_not_delay_others() {
     let world = world(json!({"windows": ["day"]})).await;
     let (client, engine) = (world.client(), world.engine());
     client.define("damaged", json!({"windows": ["day"]})).await;

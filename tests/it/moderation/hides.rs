@@ -633,7 +633,7 @@ async fn create(world: &World, id: &BoardId, shards: u16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hide_ends_at_its_time_and_a_longer_one_goes_on() {
+async fn a_hide_ends_at_its_time_and_a_longer_one_continues() {
     let world = World::start(NOW).await;
     let client = world.client();
     client

@@ -373,7 +373,7 @@ async fn hammer(world: &World, definition: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_is_not_shown_after_the_answer_to_its_hide_and_ranks_have_no_gaps() {
+async fn once_a_hide_returns_the_member_is_not_shown_and_ranks_have_no_gaps() {
     let world = World::with_instances(2, NOW).await;
     for definition in [
         json!({"windows": ["day"]}),

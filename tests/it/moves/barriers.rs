@@ -53,7 +53,7 @@ async fn page(client: &Client, standing: &str) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_before_the_barrier_are_refused_unless_they_were_taken_earlier() {
+async fn events_before_the_barrier_are_refused_unless_accepted_earlier() {
     for shards in [1, 4] {
         let definition = json!({"windows": ["day", "week", "last-2-days"], "shards": shards});
         let world = world(MORNING, definition).await;
@@ -328,7 +328,7 @@ async fn send_each(client: &Client, board: usize, events: usize) -> Vec<bool> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_read_as_final_stays_whatever_dies_during_the_closing() {
+async fn a_final_read_stays_valid_whatever_dies_during_the_closing() {
     const EVENTS: usize = 60;
     let world = World::with_instances(3, MORNING).await;
     for board in 0..4 {

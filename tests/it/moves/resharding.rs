@@ -192,7 +192,7 @@ async fn sum(client: &Client, window: &str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_move_under_load_goes_on_and_no_read_is_wrong() {
+async fn an_interrupted_move_under_load_continues_and_no_read_is_wrong() {
     const MEMBERS: i64 = 3_000;
     let world = World::with_instances(2, NOW).await;
     let definition = json!({"windows": ["day", "all", "last-2-days"], "uniques": "board"});

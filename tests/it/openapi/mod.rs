@@ -284,7 +284,7 @@ async fn define_league(client: &Client) {
 
 /// The examples of answers come from a session: the examples of requests, from the top to the bottom of the page.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_answer_follows_its_schema_and_every_request_has_to() {
+async fn every_response_follows_its_schema_and_every_request_must() {
     let world = World::start("2026-11-21T12:00:00Z").await;
     let client = world.client();
     define_league(client).await;

@@ -482,7 +482,7 @@ async fn a_window_with_final_periods_can_not_be_removed_and_closes_at_must_be_af
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_move_amid_a_closing_loses_neither() {
+async fn a_move_during_a_closing_completes_both() {
     for waits in [5, 40, 120, 400, WAITS_MAX] {
         let world = month(2).await;
         let client = world.client();

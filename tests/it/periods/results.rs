@@ -712,7 +712,7 @@ async fn a_digest_matches_the_export_after_erasures_before_and_after_a_move() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_board_with_thousands_of_hides_holds_up_the_revisions_of_no_other() {
+async fn a_board_with_thousands_of_hides_does_not_delay_revisions_of_others() {
     let world = World::start("2026-11-21T12:00:00Z").await;
     let engine = world.engine();
     for (board, hides) in [("busy", 5_000), ("quiet", 1)] {

@@ -275,7 +275,7 @@ async fn rewards_are_handed_out_with_the_result_and_claimed_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_concurrent_claims_one_is_first() {
+async fn exactly_one_of_concurrent_claims_is_first() {
     let world = closed(3, 2).await;
     let clients: Vec<&Client> = world
         .instances

@@ -235,7 +235,7 @@ async fn an_event_that_waited_for_more_than_a_day_is_a_dead_letter() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_is_late_by_its_time_of_queuing_which_is_also_its_default_at() {
+async fn lateness_and_the_default_at_use_the_time_of_queuing() {
     let world = world(1, json!({"windows": ["hour", "all"], "accept_late": "1h"})).await;
     let client = world.client();
     let late = json!({"id": "late", "member": "ann", "score": 5, "at": "2026-11-21T11:00:00Z"});
@@ -261,7 +261,7 @@ async fn an_event_is_late_by_its_time_of_queuing_which_is_also_its_default_at() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_event_keeps_its_problem_for_a_while_and_blocks_no_id() {
+async fn a_refused_event_keeps_its_problem_for_a_while_and_its_id_is_free() {
     let quota = json!({"name": "one", "by": ["voter"], "window": "total", "max": 1});
     let world = world(1, json!({"quotas": [quota]})).await;
     let client = world.client();

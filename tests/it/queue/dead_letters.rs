@@ -615,7 +615,7 @@ async fn an_unreadable_letter_is_listed_and_can_be_replayed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn letters_older_than_seven_days_are_gone() {
+async fn letters_older_than_seven_days_are_not_shown() {
     let world = world(1, json!({})).await;
     let client = world.client();
     let now_ms = world.clock.redis_now().ms();

@@ -332,7 +332,7 @@ async fn letters_are_read_and_discarded_under_the_version_of_their_shard() {
 
 /// An event that nobody can read keeps no event with its id out, and no call fails by it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_entry_equals_no_other() {
+async fn a_damaged_entry_matches_no_event() {
     let bench = Bench::start().await;
     for damaged in ["", "\u{1}", "x"] {
         let add = ["XADD", QUEUE, "*", "id", "x1", "event", damaged];

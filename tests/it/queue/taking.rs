@@ -56,7 +56,7 @@ async fn prefer(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_is_answered_once_it_is_queued() {
+async fn the_service_responds_once_an_event_is_queued() {
     let world = start().await;
     let client = world.client();
     let event = json!({"id": "x1", "member": "ann", "score": 5.0});
@@ -240,7 +240,7 @@ async fn invalid_events_are_refused_before_they_are_queued() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_league_applies_events_before_it_answers() {
+async fn a_league_applies_events_before_it_responds() {
     let world = World::start(NOW).await;
     let client = world.client();
     let league = json!({"windows": ["week"], "score_min": 0, "finalize": "0s", "ingest": "async",

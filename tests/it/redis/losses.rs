@@ -88,7 +88,7 @@ async fn until_ready(client: &Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revisions_of_a_lost_second_are_never_given_again() {
+async fn revisions_of_a_lost_second_are_never_reused() {
     let redis = RedisServer::start().await;
     let instance = Instance::start(&redis.url(), clock_at(NOW), "").await;
     let client = &instance.client;
@@ -125,7 +125,7 @@ async fn revisions_of_a_lost_second_are_never_given_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revisions_given_by_a_lost_primary_are_never_given_again() {
+async fn revisions_of_a_lost_primary_are_never_reused() {
     let Replicated {
         instance,
         primary,
@@ -168,7 +168,7 @@ async fn revisions_given_by_a_lost_primary_are_never_given_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revisions_are_never_given_again_while_a_primary_behind_sentinels_dies() {
+async fn revisions_are_never_reused_while_a_primary_behind_sentinels_dies() {
     let servers = WatchedServers::start().await;
     let instance = Instance::start(&servers.url(), clock_at(NOW), "").await;
     let client = &instance.client;

@@ -230,7 +230,7 @@ async fn a_cohort_of_a_league_is_read_from_replicas_too() {
 
 /// The instance that hides a member reads from no replica. It waits for the one that does.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_replica_shows_a_member_after_the_answer_to_its_hide() {
+async fn once_a_hide_returns_no_replica_shows_the_member() {
     const MAX_STALENESS: Duration = Duration::from_secs(2);
     let pair = Pair::start(MAX_STALENESS).await;
     let store = crate::harness::store(&pair.primary.url());
@@ -271,7 +271,7 @@ async fn no_replica_shows_a_member_after_the_answer_to_its_hide() {
 
 /// The same of who is erased. What comes in later is seen.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_replica_shows_a_member_after_the_answer_to_its_erasure() {
+async fn once_an_erasure_returns_no_replica_shows_the_member() {
     const MAX_STALENESS: Duration = Duration::from_secs(2);
     let pair = Pair::start(MAX_STALENESS).await;
     let store = crate::harness::store(&pair.primary.url());
@@ -315,7 +315,7 @@ async fn no_replica_shows_a_member_after_the_answer_to_its_erasure() {
 
 /// The instance that reads from the replica has the board in memory.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_replica_shows_a_board_after_the_answer_to_its_deletion() {
+async fn once_a_deletion_returns_no_replica_shows_the_board() {
     let pair = Pair::start(Duration::from_secs(2)).await;
     let store = crate::harness::store(&pair.primary.url());
     let deleting = Instance::start_on(store, pair.clock.clone(), "").await;

@@ -61,7 +61,7 @@ async fn read(client: &Client, hour: usize, address: &str) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_builds_much_of_the_past_waits_and_no_other() {
+async fn only_a_client_that_builds_many_past_standings_waits() {
     let (world, admin) = world().await;
     let anybody = &world.instances[1].client;
     let mut refused = None;

@@ -3,9 +3,9 @@
 //!
 //! What the job looks at is under the tag of the board, and the note among the keys of all boards, in another slot. So a
 //! call that gives the job something to do notes it *afterwards*, and before its own work counts as done. If it dies in
-//! between, its work is repeated, and noted then. A board has one note, however often it is noted, so that much to do on one
-//! board holds up no other. Each note has a unique name and replaces the one before, and only the note that was read is
-//! removed: a call that removes it has looked at the board after the note was made.
+//! between, its work is repeated, and noted then. A board has one note, however often it is noted, so that a busy board doesn't
+//! delay others. Each note has a unique name and replaces the one before, and only the note that was read is removed: a call that
+//! removes it has looked at the board after the note was made.
 
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -90,7 +90,7 @@ pub async fn is_noted(
     store.command("HEXISTS", [noted_for.key(), &field]).await
 }
 
-/// Removes the note of a board, after nothing of what it is for was left; not one that was made since.
+/// Removes the note of a board, once nothing that it is for is left; not one that was made since.
 pub async fn forget(
     store: &Store,
     noted_for: NotedFor,

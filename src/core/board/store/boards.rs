@@ -182,7 +182,7 @@ pub async fn unfinished_changes(store: &Store, age_ms: i64) -> Result<Vec<Begun>
     begun(store, keys::BEGUN, age_ms).await
 }
 
-/// Some of what was begun at least `age_ms` ago: any, so that what can't be finished holds up nothing else.
+/// Some of what was begun at least `age_ms` ago: any of it, so that what can't be finished blocks nothing else.
 pub(crate) async fn begun(
     store: &Store,
     begun: &str,

@@ -54,7 +54,7 @@ impl From<&Board> for StoredDefinition {
     }
 }
 
-/// A board whose stored definition can't be read, as a newer release may have written it, or whose data has another format.
+/// A board whose stored definition can't be read, perhaps because a newer release wrote it, or whose data has another format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unreadable {
     /// What could be read of it.

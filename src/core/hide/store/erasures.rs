@@ -182,7 +182,7 @@ pub async fn seats_left(
         Ok::<_, StoreError>(text.unwrap_or_default())
     };
     let (stored, history) = (read(Kind::Players).await?, read(Kind::Played).await?);
-    // What can't be read names no cohort.
+    // Data that can't be read names no cohort.
     let player: Option<Player> = serde_json::from_str(&stored).ok();
     let seat = player.and_then(|player| player.seat);
     let seats = history

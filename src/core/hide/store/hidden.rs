@@ -13,7 +13,7 @@ use crate::redis::decode::{Coded, Done, Flat, Packed};
 use crate::redis::dispatch::Store;
 use crate::redis::{StoreError, keys, random, script};
 
-/// The most hides that one call reads.
+/// The maximum number of hides that one call reads.
 pub const HIDES_READ_MAX: usize = 1_000;
 
 /// How many random bytes the id of a hide has, each as two hexadecimal digits.
@@ -26,7 +26,7 @@ const WIDENED_MAX: u32 = 300;
 /// How many lines a call that prunes a journal looks at: about a millisecond of Redis.
 const PRUNED_MAX: u32 = 300;
 
-/// The most hides in one call of [`keep_hides`].
+/// The maximum number of hides in one call of [`keep_hides`].
 pub const KEPT_MAX: usize = 300;
 /// How many erasures a call that ends hides looks at: about a millisecond of Redis.
 const KEPT_LOOKED_AT: u32 = 300;

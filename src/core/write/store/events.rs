@@ -26,7 +26,7 @@ use crate::redis::{StoreError, keys, script};
 
 /// How long the events of one call may keep Redis busy, in microseconds.
 pub const CALL_COST_US_MAX: usize = 1_000;
-/// The most events in one call that asks whether they are remembered.
+/// The maximum number of events in one call that asks whether they are remembered.
 pub const CALL_EVENTS_MAX: usize = 200;
 
 /// An event with its plan, ready to be sent.

@@ -24,7 +24,7 @@ use crate::redis::stored::{read_json, to_json};
 use crate::redis::{StoreError, keys, script};
 use crate::runtime::join::try_join_all;
 
-/// The most members in one call: about a millisecond of Redis.
+/// The maximum number of members in one call: about a millisecond of Redis.
 pub const CALL_MEMBERS_MAX: usize = 100;
 /// How many lines of a history are kept.
 pub const HISTORY_LINES_MAX: usize = 500;
@@ -51,7 +51,7 @@ impl StoredPlayer {
     }
 }
 
-/// What is known of a member.
+/// What is known about a member.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownMember {
     /// The player, if there is one.
@@ -176,7 +176,7 @@ pub async fn players(
     Ok(known.into_iter().map(|known| Ok(known?.stored)).collect())
 }
 
-/// What is known of members of a league whose home is this shard.
+/// What is known about members of a league whose home is this shard.
 pub async fn known_members(
     store: &Store,
     shard: &Shard,
@@ -229,7 +229,7 @@ async fn texts_of(
     Ok(found)
 }
 
-/// Carries out changes of players of this shard, up to [`CALL_MEMBERS_MAX`], each by itself.
+/// Carries out changes of players of this shard, up to [`CALL_MEMBERS_MAX`], each independently.
 pub async fn write_players(
     store: &Store,
     shard: &Shard,

@@ -40,7 +40,7 @@ const PARTS_HELD: usize = 2;
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExportFormat {
-    /// A line of comma-separated values for each entry, behind one with the names of the columns.
+    /// A line of comma-separated values for each entry, after one with the names of the columns.
     Csv,
     /// A JSON object for each entry, each in a line.
     Ndjson,
@@ -112,7 +112,7 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     let includes = includes(params.include.as_deref(), &caller)?;
     if params.bom && params.format != ExportFormat::Csv {
-        return Err(invalid("bom", "goes with `format=csv`"));
+        return Err(invalid("bom", "needs `format=csv`"));
     }
     let taken = app
         .memory
@@ -168,7 +168,7 @@ fn frames(outgoing: Outgoing) -> impl Stream<Item = Result<Frame<Bytes>, Error>>
     })
 }
 
-/// By this Excel recognises UTF-8.
+/// Excel recognises UTF-8 by it.
 const BOM: &str = "\u{feff}";
 /// Why writing can't fail.
 const IN_MEMORY: &str = "invariant: an export is written to memory";

@@ -35,7 +35,7 @@ pub enum ReadAnswer {
     Slice(Arc<Slice>),
     /// How many entries are before each mark.
     Positions(Arc<[u64]>),
-    /// Nothing but what every answer comes with.
+    /// Only what every answer has.
     Changed(()),
     /// The standing of this derived series whose newest period begins at this time, in milliseconds, must be completed.
     Incomplete(Series, i64),

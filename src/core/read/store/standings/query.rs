@@ -128,7 +128,7 @@ impl ShardQuery {
         }
     }
 
-    /// Nothing but what every answer comes with, for a standing and the one before.
+    /// Only what every answer has, for a standing and the one before.
     pub fn changed(standings: [Option<Standing>; 2]) -> Self {
         Self {
             standings,
