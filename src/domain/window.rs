@@ -14,6 +14,8 @@ pub const ROLLING_PERIODS_MIN: u16 = 2;
 pub const ROLLING_PERIODS_MAX: u16 = 366;
 /// A window's code has nine bits for the number of periods.
 const CODE_PERIODS: u16 = 1 << 9;
+/// How many codes there are: each [`Window::code`] is less.
+pub(crate) const CODES: usize = Unit::ALL.len() * CODE_PERIODS as usize;
 
 /// The units that a rolling window can count, with their plural in its name.
 const ROLLING_UNITS: [(Unit, &str); 5] = [

@@ -19,12 +19,15 @@ use crate::domain::series::{Series, Standing};
 use crate::domain::shard::Shard;
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
-use crate::domain::window::Window;
+use crate::domain::window::{CODES, Window};
 use crate::redis::args::{LayoutArgs, pack, pack_values, stored_score};
 use crate::redis::connection::Call;
 use crate::redis::kinds::Kind;
 use crate::redis::protocol::{flags, refusals};
 use crate::redis::{StoreError, keys, script};
+
+// A report's code has a flag above the window's code.
+const _: () = assert!(CODES <= flags::LISTED_BEFORE as usize);
 
 /// `update` in the arguments of apply.lua, which compares stored scores.
 fn update_name(board: &Board) -> &'static str {
@@ -295,7 +298,6 @@ impl<'a> Encoder<'a> {
             ..write.standing
         };
         let code = Window::Period(period.unit).code();
-        debug_assert!(code < flags::LISTED_BEFORE, "a code has room for a flag");
         [
             as_number(self.standing(standing)),
             as_number(write.amount.column(self.shard) + 1),
