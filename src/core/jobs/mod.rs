@@ -29,7 +29,7 @@
 //! | `clock` | `core/jobs/clock.rs` | everyone's: compares the clock with that of Redis | 1 s |
 //! | `definition` | `core/board/boards.rs` | everyone's: reads changed definitions | 250 ms |
 //! | `api-keys`, `api-key-uses` | `access/keyring.rs` | everyone's: reads changed API keys; notes when keys were used | 250 ms, 10 s |
-//! | `warnings` | `operations/warnings/job.rs` | everyone's: checks the settings of Redis | 10 s |
+//! | `warnings` | `operations/warnings.rs` | everyone's: checks the settings of Redis | 10 s |
 //! | `staleness` | `redis/staleness.rs` | everyone's: registers how stale this instance's replicas may be | 1 s |
 //! | `instances` | `core/jobs/instances.rs` | everyone's: announces this instance to others | 10 s |
 //! | `queue-sizes` | `queue/capacity.rs` | everyone's: looks up how much waits in queues | 1 s |
