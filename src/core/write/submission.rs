@@ -103,7 +103,7 @@ impl Engine {
         if is_league {
             self.find_seats(&attempt.live, open).boxed().await;
         }
-        for event in open.iter_mut() {
+        for event in &mut *open {
             if matches!(event.stage, Stage::New) {
                 event.stage = event.plan(attempt).unwrap_or_else(Stage::from);
             }

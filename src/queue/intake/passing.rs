@@ -102,14 +102,14 @@ impl Intake {
         let (mut left, mut count, mut failed) = (ids.clone(), 0, None);
         for _ in 0..ATTEMPTS_MAX {
             let boards = self.load(&left, &mut failed).await;
-            let mut takes = Vec::new();
+            let mut asked = Vec::new();
             for live in &boards {
                 self.know(live);
                 let shards = (0..live.shards.len()).filter(|index| is_wanted(live, *index));
-                takes
+                asked
                     .extend(shards.map(|index| self.share(live, index, Vec::new(), self.position)));
             }
-            let outcome = self.run(takes).await?;
+            let outcome = self.run(asked).await?;
             (left, count) = (outcome.stale, count + outcome.count);
             failed = outcome.failed.or(failed);
             if left.is_empty() {

@@ -167,7 +167,7 @@ impl Intake {
                 .retain(|event| dead.iter().all(|dead| dead.offset != event.offset));
             return Ok(Taking::Dead(dead));
         }
-        let mut takes = Vec::new();
+        let mut asked = Vec::new();
         for OfBoard { live, mut shards } in boards {
             let is_asked: Vec<bool> = shards.iter().map(|events| !events.is_empty()).collect();
             let prepared = async {
@@ -182,14 +182,14 @@ impl Intake {
             }
             for (index, events) in shards.into_iter().enumerate() {
                 if is_asked[index] {
-                    takes.push(self.share(&live, index, events, self.upto));
+                    asked.push(self.share(&live, index, events, self.upto));
                 }
             }
         }
-        let names: Vec<_> = takes.iter().map(ShardShare::name).collect();
-        let taken = self.run(takes).await;
+        let names: Vec<_> = asked.iter().map(ShardShare::name).collect();
+        let outcome = self.run(asked).await;
         queue::of(&self.engine).queues.wake(names);
-        let TakeOutcome { stale, failed, .. } = taken?;
+        let TakeOutcome { stale, failed, .. } = outcome?;
         for id in &stale {
             self.engine.reload(id).await?;
         }
@@ -347,18 +347,18 @@ impl Intake {
     }
 
     /// Makes shards take what they are to take, and records their answers.
-    pub(super) async fn run(&mut self, takes: Vec<ShardShare>) -> Result<TakeOutcome, Error> {
-        let outcomes: Vec<_> = stream::iter(takes)
+    pub(super) async fn run(&mut self, asked: Vec<ShardShare>) -> Result<TakeOutcome, Error> {
+        let outcomes: Vec<_> = stream::iter(asked)
             .map(async |share| {
-                let (taken, end) = self.take_share(&share).await;
-                (share, taken, end)
+                let (reached, end) = self.take_share(&share).await;
+                (share, reached, end)
             })
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
         let mut outcome = TakeOutcome::default();
-        for (share, taken, end) in outcomes {
-            self.note(&share, taken);
+        for (share, reached, end) in outcomes {
+            self.note(&share, reached);
             match end {
                 Ok(()) => outcome.count += 1,
                 Err(Error::Again(Outdated::Board)) => {
@@ -375,7 +375,7 @@ impl Intake {
     async fn take_share(&self, share: &ShardShare) -> (Option<i64>, Result<(), Error>) {
         let (engine, shard) = (&self.engine, &share.live.shards[share.index].shard);
         let rooms = &queue::of(engine).rooms;
-        let (mut base, mut is_known, mut taken) = (share.base, share.is_known, None);
+        let (mut base, mut is_known, mut reached) = (share.base, share.is_known, None);
         // Even without events there is one part.
         let mut parts = share.events.chunks(CALL_EVENTS_MAX).peekable();
         loop {
@@ -394,20 +394,20 @@ impl Intake {
             match store::take(&engine.store, shard, &take, room).await {
                 Ok(ShardTaken::Upto { offset, bytes }) => {
                     rooms.note(&engine.store, shard, bytes);
-                    taken = Some(offset);
+                    reached = Some(offset);
                     if offset < upto {
-                        return (taken, Err(Problem::queue_full().into()));
+                        return (reached, Err(Problem::queue_full().into()));
                     }
                     (base, is_known) = (upto, true);
                 }
                 Ok(ShardTaken::Held) => {
-                    return (taken, Err(Problem::board_moving(&shard.id).into()));
+                    return (reached, Err(Problem::board_moving(&shard.id).into()));
                 }
-                Ok(ShardTaken::GoneBack) => return (taken, Err(Error::Again(Outdated::Intake))),
-                Err(error) => return (taken, Err(error.into())),
+                Ok(ShardTaken::GoneBack) => return (reached, Err(Error::Again(Outdated::Intake))),
+                Err(error) => return (reached, Err(error.into())),
             }
             if parts.peek().is_none() {
-                return (taken, Ok(()));
+                return (reached, Ok(()));
             }
         }
     }

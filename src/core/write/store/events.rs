@@ -155,7 +155,7 @@ pub async fn remembers(
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let keys = ids.iter().map(|id| keys::event(shard, id));
+    let keys = ids.into_iter().map(|id| keys::event(shard, id));
     let records: Vec<Option<Bytes>> = store.command("MGET", keys).await?;
     Ok(records.iter().map(Option::is_some).collect())
 }

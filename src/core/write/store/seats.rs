@@ -386,7 +386,11 @@ pub async fn seat(
         .field(
             "listed",
             each(sitters, |sitter| {
-                sitter.joins.then(|| tie_key_of(sitter.at)).unwrap_or(0)
+                if sitter.joins {
+                    tie_key_of(sitter.at)
+                } else {
+                    0
+                }
             }),
         )
         .write::<Done<Tail<Vec<_>>>>()
