@@ -372,16 +372,16 @@ impl Intake {
     }
 
     /// Makes a shard take its share. Returns the offset up to which it has taken records, if it has answered.
-    async fn take_share(&self, share: &ShardShare) -> (Option<i64>, Result<(), Error>) {
-        let (engine, shard) = (&self.engine, &share.live.shards[share.index].shard);
+    async fn take_share(&self, asked: &ShardShare) -> (Option<i64>, Result<(), Error>) {
+        let (engine, shard) = (&self.engine, &asked.live.shards[asked.index].shard);
         let rooms = &queue::of(engine).rooms;
-        let (mut base, mut is_known, mut reached) = (share.base, share.is_known, None);
+        let (mut base, mut is_known, mut reached) = (asked.base, asked.is_known, None);
         // Even without events there is one part.
-        let mut parts = share.events.chunks(CALL_EVENTS_MAX).peekable();
+        let mut parts = asked.events.chunks(CALL_EVENTS_MAX).peekable();
         loop {
             let part = parts.next().unwrap_or_default();
             let next = parts.peek().and_then(|next| next.first());
-            let upto = next.map_or(share.upto, |(offset, _)| *offset);
+            let upto = next.map_or(asked.upto, |(offset, _)| *offset);
             let take = Take {
                 partition: &self.partition,
                 base,
