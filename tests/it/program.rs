@@ -572,7 +572,7 @@ async fn a_token_gives_access_only_to_what_it_names() {
     assert!(token(&[of_file, public], &args).await.is_ok());
     for (variables, args, said) in [
         (&[][..], &args[..], "no key is set: set STANDINGS_JWT_KEY"),
-        (&[public], &args, "public, and can't sign"),
+        (&[public], &args, "public keys, which can't sign"),
         (&[(secret.0, "short")], &args, "32 bytes"),
         (
             &[secret],
