@@ -76,13 +76,14 @@ impl Draft {
         }
         let text = raw(&fields);
         let read = |text: &str| document::read(text);
-        let read = document::read_whole(text.get(), read, more_errors);
+        let more_of = |rest: Definition, known: &[FieldError]| more_errors(&rest, known);
+        let read = document::read_whole(text.get(), read, more_of);
         read.map_err(DocumentError::into_errors)
     }
 }
 
 /// The errors of a definition without the places of these. Those that may only follow from one of these are left out.
-fn more_errors(rest: Definition, errors: &[FieldError]) -> Vec<FieldError> {
+fn more_errors(rest: &Definition, errors: &[FieldError]) -> Vec<FieldError> {
     let mut more = rest.check();
     more.retain(|error| {
         let mut wrong = errors.iter().flat_map(FieldError::fields);
