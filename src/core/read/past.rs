@@ -119,7 +119,7 @@ impl Patience {
     ///
     /// # Errors
     ///
-    /// Those of [`Line::turn`].
+    /// Those of [`BuildQueue::turn`].
     pub(crate) async fn turn(
         &self,
         line: &BuildQueue,

@@ -24,7 +24,7 @@ const QUEUED_PAUSES_MAX: usize = 3;
 /// clearly less than a lease of the queue. The removal may wait for another event that the same worker holds.
 const QUEUED_FORGETTING_MAX: Duration = Duration::from_secs(1);
 
-/// What is in the way of an event, and what [`Engine::clear`] does about it.
+/// What is in the way of an event, and what `Engine::clear` does about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Obstacle {
     /// The board in memory is not the stored one, which is read.

@@ -34,8 +34,8 @@ impl Intake {
     ///
     /// # Errors
     ///
-    /// [`Outdated::Intake`] means [`Taking::GoneBack`](super::Taking::GoneBack). Otherwise some shards could not be
-    /// reached; the next call tries again, so the error need only be reported.
+    /// [`Outdated::Intake`](crate::core::Outdated::Intake) means [`Taking::GoneBack`](super::Taking::GoneBack). Otherwise some
+    /// shards could not be reached; the next call tries again, so the error need only be reported.
     pub async fn pass(&mut self) -> Result<(), Error> {
         self.pass_wanted().await?;
         if self.round_due > Instant::now() {
