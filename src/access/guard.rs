@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::Route;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
@@ -181,14 +181,21 @@ impl Service<Request> for Guarded {
         let (gate, access) = (Arc::clone(&self.gate), self.access);
         let (mut parts, body) = request.into_parts();
         let (spent, decision) = gate.decide(access, &mut parts);
-        if let Decision::Admitted(caller) = decision {
-            // Calls the route without cloning it.
-            gate.let_in(&mut parts, caller);
-            let response = self.route.call(Request::from_parts(parts, body));
-            return Box::pin(
-                async move { Ok(gate.finish(access, spent.as_ref(), response.await?)) },
-            );
-        }
+        // These need no clone of the route.
+        let decision = match decision {
+            Decision::Admitted(caller) => {
+                gate.let_in(&mut parts, caller);
+                let response = self.route.call(Request::from_parts(parts, body));
+                return Box::pin(async move {
+                    Ok(gate.finish(access, spent.as_ref(), response.await?))
+                });
+            }
+            Decision::Refused(problem) => {
+                let response = gate.finish(access, spent.as_ref(), problem.into_response());
+                return Box::pin(ready(Ok(response)));
+            }
+            undecided => undecided,
+        };
         let waiting = self.route.clone();
         let mut route = std::mem::replace(&mut self.route, waiting);
         Box::pin(async move {

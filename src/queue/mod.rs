@@ -25,8 +25,7 @@
 //!
 //! | step | guarantee | if Redis loses its last second, or fails over without replicas |
 //! | --- | --- | --- |
-//! | queued (202) | the event is in the stream, on as many replicas as `STANDINGS_MIN_REPLICAS` says; it ends once | it may be
-//! lost, like an event acknowledged with 200. Sent again with its `id`, it counts once |
+//! | queued (202) | the event is in the stream, on as many replicas as `STANDINGS_MIN_REPLICAS` says; it ends once | it may be lost, like an event acknowledged with 200. Sent again with its `id`, it counts once |
 //! | applied | it left the stream in the step that wrote its scores and its id | both are rolled back together: it waits again and is applied again |
 //! | applied, on replicas | workers wait for replicas as requests do | it stays applied |
 //! | rejected, dead | it left the stream in the step that stored the reason | it waits again, and is checked again |

@@ -72,11 +72,13 @@ impl Work for Putter {
         let room = self.rooms.of(&self.store, &self.shard);
         let put = queues::put(&self.store, &self.shard, events, room);
         put.map(move |put| {
-            let bytes = put.iter().flatten().map(|put| match put {
-                Put::Queued(bytes) => *bytes,
-                Put::Known(_) | Put::BeforeBarrier | Put::NoRoom => 0,
-            });
-            self.rooms.note(&self.store, &self.shard, bytes.sum());
+            if let Ok(put) = &put {
+                let bytes = put.iter().map(|put| match put {
+                    Put::Queued(bytes) => *bytes,
+                    Put::Known(_) | Put::BeforeBarrier | Put::NoRoom => 0,
+                });
+                self.rooms.note(&self.store, &self.shard, bytes.sum());
+            }
             self.queues.wake([QueueName::of(&self.shard)]);
             share_out(put, &lengths)
         })

@@ -240,9 +240,10 @@ impl<'a> Merged<'a> {
 
     /// A member that is not listed: the last listed entries, and then its own.
     async fn unlisted(&self, total: u64, own: Entry, around: u64) -> Result<Neighbourhood, Error> {
-        let offset = self.keep_top.saturating_sub(around);
+        let listed = self.live.board.listed(total);
+        let offset = listed.saturating_sub(around);
         let start = Start::Behind(offset);
-        let (_, mut entries) = self.list(start, self.keep_top - offset).await?;
+        let (_, mut entries) = self.list(start, listed - offset).await?;
         entries.push(Entry { rank: None, ..own });
         Ok(Neighbourhood {
             total,

@@ -1,9 +1,9 @@
 //! One complete answer from many shards.
 //!
 //! A read finds its standing (`period.rs`), asks every shard that has some of it (`reader.rs`), and merges the answers
-//! (`merge.rs`; `search.rs` finds the beginning of a deep page). Whatever is incomplete is completed first. `look.rs` finds out whether a board has changed at all;
-//! `scroll.rs` reads a whole standing in parts; `voters.rs` counts distinct voters after the entries; `past.rs` limits how
-//! many past standings are built.
+//! (`merge.rs`; `search.rs` finds the beginning of a deep page). Whatever is incomplete is completed first.
+//! `look.rs` finds out whether a board has changed at all; `scroll.rs` reads a whole standing in parts; `voters.rs` counts
+//! distinct voters after the entries; `past.rs` limits how many past standings are built.
 //!
 //! Each shard has separate batchers for small and for large queries, so that a small one waits for one large call at most.
 //! Queries that come in together share a call, and so a snapshot. Equal queries are asked once. A call begins after its

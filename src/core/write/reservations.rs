@@ -60,7 +60,7 @@ impl Reservation {
         matches!(self.refusal, Some((_, None)))
     }
 
-    /// The uses to reserve; none if the event is refused alplanned.
+    /// The uses to reserve; none if the event is refused already.
     fn uses(&self) -> &[QuotaUse] {
         match self.submission.planned() {
             Some(planned) if planned.plan.rejection.is_none() => &planned.plan.quotas,

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt};
 
 use super::model::{Action, FailedOn, Task, TaskFailure, TaskLeft};
 use super::store::{self, BegunTask, ORDERS_MAX, StoredTask};
@@ -151,11 +151,9 @@ async fn act_on(
         .iter()
         .map(async |board| failure(board, work::act(engine, board, action).await))
         .collect();
-    let failed = stream::iter(acts).buffered(BOARDS_AT_ONCE);
-    failed
-        .try_filter_map(async |failed| Ok(failed))
-        .try_collect()
-        .await
+    // An error that is not the fault of its board stops none of the others.
+    let failed: Vec<_> = stream::iter(acts).buffered(BOARDS_AT_ONCE).collect().await;
+    failed.into_iter().filter_map(Result::transpose).collect()
 }
 
 /// What a task records about a board where its action failed.

@@ -95,16 +95,19 @@ pub async fn list(
                 let found = rewards_behind(engine, &live, &section, after.as_ref(), limit + 1);
                 (found.await?, limit)
             };
-            let Part { items, next } = Part::split(found, limit, |(member, entry)| {
+            let is_more = found.len() > limit;
+            // The last one whose rule is known names the next part.
+            let (mut items, mut last) = (Vec::new(), None);
+            for (member, entry) in found.into_iter().take(limit) {
                 let rule = rules.get(entry.rule).map(|rule| &rule.id);
-                rule.map(|rule| format!("{rule}:{}:{member}", entry.rank))
-            });
-            let items = items
-                .into_iter()
-                .filter_map(|(member, entry)| RewardBody::new(&live.board, rules, member, entry));
+                last = rule
+                    .map(|rule| format!("{rule}:{}:{member}", entry.rank))
+                    .or(last);
+                items.extend(RewardBody::new(&live.board, rules, member, entry));
+            }
             Ok(Part {
-                items: items.collect(),
-                next: next.flatten(),
+                items,
+                next: last.filter(|_| is_more),
             })
         })
         .await

@@ -174,7 +174,8 @@ pub fn reserve<'a>(
     }
 }
 
-/// Keeps reservations of this shard, and gives others back. Settled ones stay as they are. The call comes after those for which this was called before, whenever its future is polled.
+/// Keeps reservations of this shard, and gives others back. Settled ones stay as they are. The call comes after those
+/// for which this was called before, whenever its future is polled.
 pub fn settle<'a>(
     store: &'a Store,
     home: &Shard,
