@@ -75,7 +75,6 @@ struct AcrossPage {
     boards: String,
     window: String,
     /// Its page for all boards, if the viewer may do anything there.
-    everywhere: Option<String>,
     /// The boards, each with the member's hide there, if it has one and the viewer may know.
     lines: Vec<(BoardStanding, Option<HiddenMember>)>,
     parts: Parts,
@@ -129,7 +128,9 @@ pub(super) async fn show(
         ("window", &window),
         ("include", "profile"),
     ];
-    let mut frame = Frame::new(&viewer, format!("Standings of {member}"));
+    let mut frame = Frame::new(&viewer, format!("Standings of {member}"))
+        .under("Members", "/console/members")
+        .under(&member, own_page(&member));
     let (mut answers, mut seen_by_moderators) = (Vec::new(), Vec::new());
     if !asked.is_empty() && !window.is_empty() {
         (answers, seen_by_moderators) = read(&mut frame, &viewer, &member, &query).await?;
@@ -147,7 +148,6 @@ pub(super) async fn show(
     let page = address(&["console", "member", "standings"], &same);
     html(&AcrossPage {
         frame,
-        everywhere: viewer.is_for_people().then(|| own_page(&member)),
         parts: Parts::new("boards", &page, &after, list.next),
         name,
         boards,

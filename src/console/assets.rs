@@ -8,8 +8,9 @@ use crate::http::files::{CSS, JAVASCRIPT, answer};
 use crate::http::problem::{NOT_FOUND, Problem};
 
 /// The name of each file, its type, and its content.
-const FILES: [(&str, &str, &str); 3] = [
+const FILES: [(&str, &str, &str); 4] = [
     ("console.css", CSS, include_str!("assets/console.css")),
+    ("console.js", JAVASCRIPT, include_str!("assets/console.js")),
     ("live.js", JAVASCRIPT, include_str!("assets/live.js")),
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::page::Tab;
 use super::shown::Clock;
-use super::{Answer, Frame, Path, Viewer, Visitor, address, html, unless, v1};
+use super::{Answer, Frame, Path, Query, Viewer, Visitor, address, html, standing, unless, v1};
 use crate::domain::access::Scope;
-use crate::domain::board::Order;
+use crate::domain::time::Timestamp;
 use crate::http::problem::{FORBIDDEN, Problem};
 use crate::standings::routes::summary::{SummaryBody, WindowSummary};
 
@@ -17,39 +17,94 @@ use crate::standings::routes::summary::{SummaryBody, WindowSummary};
 #[derive(Default)]
 pub(super) struct Heading {
     pub(super) board: String,
-    pub(super) title: String,
-    /// The other pages of the board that the visitor may see.
+    title: String,
+    /// What the board is at the moment, each with its class.
+    pub(super) pills: Vec<(&'static str, String)>,
+    /// What can be done with the board; the last one is what one does most.
+    pub(super) actions: Vec<Tab>,
+    /// The pages of the board that the visitor may see.
     pub(super) tabs: Vec<Tab>,
+    /// The parts of the tab that this page belongs to, if there are several.
+    pub(super) parts: Vec<Tab>,
 }
 
+/// The pages of a board: the tab, the part of it, its address below the board, and what a visitor needs to see it. A page
+/// of a window has that of the window instead of `{}`.
+const PAGES: [(&str, &str, &str, Scope); 10] = [
+    ("Standings", "Standings", "", Scope::Read),
+    ("Results", "Results", "/standings/{}/periods", Scope::Read),
+    ("Charts", "Charts", "/standings/{}/charts", Scope::Read),
+    ("Moderation", "Hidden members", "/hidden", Scope::Moderate),
+    ("Events & queue", "Events", "/events", Scope::Write),
+    ("Events & queue", "Queue", "/queue", Scope::Configure),
+    ("Events & queue", "Quotas", "/quotas", Scope::Read),
+    ("Settings", "Definition", "/definition", Scope::Configure),
+    (
+        "Settings",
+        "Initial scores",
+        "/initial-scores",
+        Scope::Configure,
+    ),
+    ("Settings", "Maintenance", "/upkeep", Scope::Configure),
+];
+
 impl Heading {
-    /// The heading of a board, with its summary if the visitor may read it; `current` is the page that it is on.
-    fn new(visitor: &Visitor, board: &str, summary: Option<&SummaryBody>, current: &str) -> Self {
-        let may = |scope| visitor.may_on(scope, board);
-        let may_configure = may(Scope::Configure);
-        let pages = [
-            ("Standings", "", summary.is_some()),
-            ("Hidden members", "/hidden", may(Scope::Moderate)),
-            ("Definition", "/definition", may_configure),
-            ("Initial scores", "/initial-scores", may_configure),
-            ("Quotas", "/quotas", may(Scope::Read)),
-            ("Events", "/events", may(Scope::Write)),
-            ("Queue", "/queue", may_configure),
-            ("Upkeep", "/upkeep", may_configure),
-        ];
+    /// The heading of a board, with its summary if the visitor may read it; `current` is the part that the page is, of
+    /// this window or else of the first one.
+    fn new(
+        visitor: &Visitor,
+        board: &str,
+        summary: Option<&SummaryBody>,
+        current: &str,
+        window: &str,
+    ) -> Self {
         let own = address(&["console", "boards", board], &[]);
-        let tabs = pages
-            .into_iter()
-            .filter(|(.., is_for_visitor)| *is_for_visitor)
-            .map(|(name, page, _)| Tab {
-                name,
-                address: format!("{own}{page}"),
-                is_current: name == current,
+        let first = summary.and_then(|summary| summary.windows.first());
+        let window = match window {
+            "" => first.map_or_else(String::new, |first| first.window.to_string()),
+            window => window.to_owned(),
+        };
+        // Everybody who is signed in may read a public board.
+        let may = |page: &str, scope| match scope {
+            Scope::Read if page != "/quotas" => summary.is_some(),
+            scope => visitor.may_on(scope, board),
+        };
+        let pages = || PAGES.iter().filter(|(.., page, scope)| may(page, *scope));
+        let to = |name: &str, page: &str, is_current| Tab {
+            name: name.to_owned(),
+            address: format!("{own}{}", page.replace("{}", &window)),
+            is_current,
+        };
+        let tab = pages().find(|(_, part, ..)| *part == current);
+        let tab = tab.map_or("", |(tab, ..)| *tab);
+        let mut tabs: Vec<Tab> = Vec::new();
+        for (name, _, page, _) in pages() {
+            if tabs.last().is_none_or(|last| last.name != *name) {
+                tabs.push(to(name, page, *name == tab));
+            }
+        }
+        let parts = pages().filter(|(name, ..)| *name == tab);
+        let parts: Vec<Tab> = parts
+            .map(|(_, part, page, _)| to(part, page, *part == current))
+            .collect();
+        let mut actions = Vec::new();
+        if visitor.may_on(Scope::Configure, board) {
+            if summary.is_some_and(|summary| summary.public) {
+                actions.push(to("Embed", "/embed", false));
+            }
+            actions.push(Tab {
+                name: "Edit board".to_owned(),
+                address: address(&["console", "define"], &[("board", board)]),
+                is_current: false,
             });
+        }
         Self {
             board: board.to_owned(),
             title: summary.map_or_else(String::new, |summary| summary.title.clone()),
-            tabs: tabs.collect(),
+            pills: Vec::new(),
+            actions,
+            tabs,
+            parts: if parts.len() > 1 { parts } else { Vec::new() },
         }
     }
 
@@ -60,15 +115,43 @@ impl Heading {
             title => title,
         }
     }
+
+    /// The name of the tab that the page belongs to.
+    pub(super) fn tab(&self) -> &str {
+        let current = self.tabs.iter().find(|tab| tab.is_current);
+        current.map_or("", |tab| &tab.name)
+    }
+}
+
+/// What a board is at the moment, each with its class.
+fn pills(summary: &SummaryBody, clock: Clock) -> Vec<(&'static str, String)> {
+    let is_over = |at: &Option<Timestamp>| at.is_some_and(|at| at <= clock.now);
+    let state = match &summary.opens_at {
+        Some(at) if *at > clock.now => ("warn", format!("Opens in {}", clock.distance(at))),
+        _ if is_over(&summary.closes_at) => ("", "Closed".to_owned()),
+        _ => ("live", "Live".to_owned()),
+    };
+    let public = summary.public.then(|| ("", "Public".to_owned()));
+    let closing = summary.closes_at.filter(|at| *at > clock.now);
+    let closing = closing.map(|at| ("warn", format!("Closes in {}", clock.distance(&at))));
+    [Some(state), public, closing]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 impl Frame {
-    /// Sets the heading of a page of a board under a tab, with the board's summary if the visitor may read it.
-    pub(super) fn set_board(&mut self, board: &str, summary: Option<&SummaryBody>, tab: &str) {
-        self.heading = Heading::new(&self.visitor, board, summary, tab);
-        self.title = format!("{tab} of {}", self.heading.name());
+    /// Sets the heading of a page of a board, with the board's summary if the visitor may read it; `part` says which page.
+    pub(super) fn set_board(&mut self, board: &str, summary: Option<&SummaryBody>, part: &str) {
+        self.set_window(board, summary, part, "");
+    }
+
+    fn set_window(&mut self, board: &str, summary: Option<&SummaryBody>, part: &str, window: &str) {
+        self.heading = Heading::new(&self.visitor, board, summary, part, window);
+        self.title = format!("{part} of {}", self.heading.name());
         if let Some(summary) = summary {
-            self.clock = Clock(summary.timezone);
+            self.clock.zone = summary.timezone;
+            self.heading.pills = pills(summary, self.clock);
         }
     }
 
@@ -76,22 +159,23 @@ impl Frame {
     pub(super) async fn read_board(
         &mut self,
         board: &str,
-        tab: &str,
+        part: &str,
     ) -> Result<Option<SummaryBody>, Problem> {
         let summary = self.visitor.summary(board).await;
         let summary = unless(summary, |kind| kind == FORBIDDEN)?;
-        self.set_board(board, summary.as_ref(), tab);
+        self.set_board(board, summary.as_ref(), part);
         Ok(summary)
     }
 
-    /// Reads the summary of the board, and sets the heading of a page about standings; `what` it shows of them.
-    pub(super) async fn read_standings(
+    /// Reads the summary of the board, and sets the heading of a page about a window; `what` it shows of it.
+    pub(super) async fn read_window(
         &mut self,
-        board: &str,
+        (board, window): (&str, &str),
+        part: &str,
         what: &str,
     ) -> Result<SummaryBody, Problem> {
         let summary = self.visitor.summary(board).await?;
-        self.set_board(board, Some(&summary), "Standings");
+        self.set_window(board, Some(&summary), part, window);
         self.title = format!("{what}: {}", self.heading.name());
         Ok(summary)
     }
@@ -109,13 +193,6 @@ impl Visitor {
     pub(super) async fn summary(&self, board: &str) -> Result<SummaryBody, Problem> {
         self.read(&v1(&["boards", board, "summary"])).await
     }
-}
-
-#[derive(Template)]
-#[template(path = "console/board.html")]
-struct BoardPage {
-    frame: Frame,
-    summary: SummaryBody,
 }
 
 /// The address of a page about a standing: the standing itself, or a part of it.
@@ -141,21 +218,25 @@ pub(super) fn member_page(
     standing_page(board, window, &["member"], &query)
 }
 
-/// The windows of a board.
+/// The page of a board: the standing of its first window.
 pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Answer {
-    let mut frame = Frame::new(&viewer, "");
-    let summary = match frame.read(&["boards", &board, "summary"], &[]).await {
+    let summary = match viewer.summary(&board).await {
         Err(problem) if problem.kind == FORBIDDEN => {
             // A viewer that may not read it is led to what it may do.
-            let heading = Heading::new(&viewer, &board, None, "");
+            let heading = Heading::new(&viewer, &board, None, "", "");
             let tab = heading.tabs.first().ok_or(problem)?;
             return Ok(Redirect::to(&tab.address).into_response());
         }
         summary => summary?,
     };
-    frame.set_board(&board, Some(&summary), "Standings");
-    frame.heading.name().clone_into(&mut frame.title);
-    html(&BoardPage { frame, summary })
+    let first = summary.windows.first();
+    let window = first.map_or_else(String::new, |first| first.window.to_string());
+    standing::show(
+        viewer,
+        Path((board, window)),
+        Query(standing::Params::default()),
+    )
+    .await
 }
 
 #[derive(Template)]

@@ -155,7 +155,7 @@ impl DefinePage {
             "" => "Define a board".to_owned(),
             _ => format!("Change {}", form.field("board").trim()),
         };
-        let mut frame = Frame::new(viewer, title);
+        let mut frame = Frame::new(viewer, title).under("Boards", "/console/boards");
         frame.form = form;
         Self {
             frame,

@@ -32,7 +32,7 @@ struct ListPage {
 
 /// The list; its parts are those of the ended jobs.
 pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
-    let mut frame = Frame::new(&viewer, "Jobs for all boards");
+    let mut frame = Frame::new(&viewer, "Jobs");
     let query = [("status", "running"), ("limit", RUNNING_MAX)];
     let running = frame.read(&["jobs"], &query).await?;
     let after = ("after", params.after.as_str());
@@ -55,7 +55,7 @@ struct JobPage {
 
 /// The progress of a job.
 pub(super) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
-    let mut frame = Frame::new(&viewer, format!("Job {id}"));
+    let mut frame = Frame::new(&viewer, format!("Job {id}")).under("Jobs", "/console/jobs");
     let job = frame.read(&["jobs", &id], &[]).await?;
     html(&JobPage { frame, job })
 }

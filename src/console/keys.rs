@@ -80,7 +80,7 @@ struct KeyPage {
 
 /// A key.
 pub(super) async fn show(viewer: Viewer, Path(name): Path<String>) -> Answer {
-    let mut frame = Frame::new(&viewer, format!("API key {name}"));
+    let mut frame = Frame::new(&viewer, name.as_str()).under("API keys", "/console/keys");
     let key = frame.read(&["keys", &name], &[]).await?;
     let rotation = json!({"grace": "1h"});
     frame.example(&Method::POST, &["keys", &name, "rotate"], Some(&rotation));

@@ -93,7 +93,9 @@ pub(super) async fn show(
     let found = frame.read(&path, &query).await;
     let found = unless(found, |kind| kind == MEMBER_NOT_FOUND)?;
     let history = viewer.history(&board, &window, member, hidden).await?;
-    frame.read_standings(&board, member).await?;
+    frame
+        .read_window((&board, &window), "Standings", member)
+        .await?;
     let may_write = viewer.may_on(Scope::Write, &board);
     let league = if may_moderate || may_write {
         let tiers_at = v1(&["boards", &board, "standings", &window, "tiers"]);

@@ -123,7 +123,10 @@ impl Page for MemberPage {
         }
         Ok(Self {
             across: way_from(&frame.visitor, member, "", ""),
-            frame: frame.named(member).done(&done),
+            frame: frame
+                .named(member)
+                .under("Members", "/console/members")
+                .done(&done),
             member: member.clone(),
             profile,
         })

@@ -169,6 +169,7 @@ fn of_board() -> Router {
         .route("/standings/{window}", get(standing::show))
         .route("/standings/{window}/stream", get(stream::show))
         .route("/standings/{window}/member", get(member::show))
+        .route("/standings/{window}/charts", get(periods::charts))
         .nest("/standings/{window}/periods", of_results())
         .route("/hidden", get(hidden::list))
         .route("/hide", post(hidden::hide))

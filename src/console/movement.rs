@@ -18,6 +18,8 @@ use crate::standings::routes::summary::SummaryBody;
 pub(super) struct Movement {
     /// The key of that period.
     pub(super) since: String,
+    /// How many members that period has.
+    pub(super) total: u64,
     ranks: HashMap<Arc<str>, u64>,
 }
 
@@ -89,6 +91,7 @@ impl Visitor {
             let ranks = ranks.filter_map(|entry| Some((entry.member?, entry.rank?)));
             Movement {
                 since: found.standing.key,
+                total: found.total,
                 ranks: ranks.collect(),
             }
         }))

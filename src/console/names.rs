@@ -21,7 +21,7 @@ struct NamesPage {
 
 /// The list.
 pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
-    let mut frame = Frame::new(&viewer, "Names").done(&params.done);
+    let mut frame = Frame::new(&viewer, "Name review").done(&params.done);
     let query = params.of_at_most(NAMES_MAX);
     let found: NameReviews = frame.read(&["name-reviews"], &query).await?;
     let own = address(&["console", "names"], &query[..1]);

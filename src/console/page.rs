@@ -18,7 +18,7 @@ use crate::http::problem::Problem;
 pub(super) type Answer = Result<Response, Problem>;
 
 /// The content security policy of pages: everything is from this origin, and no frame may show them.
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' https:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// The headers of every page.
 const HEADERS: [(HeaderName, &str); 4] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -38,6 +38,8 @@ pub(super) struct Frame {
     pub(super) token: String,
     /// The top of a page of a board; empty elsewhere.
     pub(super) heading: Heading,
+    /// The pages above this one, from the top.
+    pub(super) crumbs: Vec<Tab>,
     /// The clock of the board's time zone; that of UTC elsewhere.
     pub(super) clock: Clock,
     /// What was done before the page was shown.
@@ -51,43 +53,69 @@ pub(super) struct Frame {
 }
 
 /// A link to a page.
+#[derive(Clone)]
 pub(super) struct Tab {
-    pub(super) name: &'static str,
+    pub(super) name: String,
     pub(super) address: String,
     /// Whether it leads to the present page.
     pub(super) is_current: bool,
 }
 
+/// Pages of the whole service that belong together.
+pub(super) struct Group {
+    /// Empty for the first one.
+    pub(super) name: &'static str,
+    pub(super) pages: Vec<Tab>,
+}
+
 impl Visitor {
     /// The pages of the whole service that the visitor may see.
-    pub(super) fn pages(&self) -> Vec<Tab> {
+    pub(super) fn groups(&self) -> Vec<Group> {
         let configures = self.require_anywhere(Scope::Configure).is_ok();
-        let pages = [
-            ("Boards", "boards", true),
-            ("Members", "members", self.is_for_people()),
-            ("Names", "names", self.may(Scope::Moderate)),
-            ("Webhooks", "webhooks", configures),
-            ("Keys", "keys", self.may(Scope::Admin)),
-            ("Service", "service", true),
-            ("Audit log", "audit", self.may(Scope::Admin)),
+        let (moderates, administers) = (self.may(Scope::Moderate), self.may(Scope::Admin));
+        let groups: [(&str, &[(&str, &str, bool)]); 3] = [
+            (
+                "",
+                &[
+                    ("Overview", "", true),
+                    ("Boards", "boards", true),
+                    ("Members", "members", self.is_for_people()),
+                    ("Name review", "names", moderates),
+                ],
+            ),
+            (
+                "Deliver",
+                &[
+                    ("Webhooks", "webhooks", configures),
+                    ("API keys", "keys", administers),
+                ],
+            ),
+            (
+                "Operate",
+                &[
+                    ("Jobs", "jobs", moderates || administers),
+                    ("Audit log", "audit", administers),
+                    ("Service", "service", true),
+                ],
+            ),
         ];
-        let own = self.address.strip_prefix("/console/");
-        let own = own.and_then(|page| page.split(['/', '?']).next());
-        let own = own.map(|page| match page {
+        let own = self.address.strip_prefix("/console").unwrap_or_default();
+        let own = own.split(['/', '?']).find(|part| !part.is_empty());
+        let own = own.map_or("", |page| match page {
             "define" => "boards",
             "member" | "profiles" => "members",
-            "jobs" => "service",
             page => page,
         });
-        pages
-            .into_iter()
-            .filter(|(.., is_for_visitor)| *is_for_visitor)
-            .map(|(name, page, _)| Tab {
-                name,
-                address: address(&["console", page], &[]),
-                is_current: own == Some(page),
-            })
-            .collect()
+        let tab = |&(name, page, _): &(&'static str, &str, bool)| Tab {
+            name: name.to_owned(),
+            address: address(&["console", page][..1 + usize::from(!page.is_empty())], &[]),
+            is_current: own == page,
+        };
+        let groups = groups.into_iter().map(|(name, pages)| Group {
+            name,
+            pages: pages.iter().filter(|page| page.2).map(tab).collect(),
+        });
+        groups.filter(|group| !group.pages.is_empty()).collect()
     }
 }
 
@@ -99,12 +127,26 @@ impl Frame {
             token: visitor.token(),
             visitor: visitor.clone(),
             heading: Heading::default(),
-            clock: Clock(Zone::UTC),
+            crumbs: Vec::new(),
+            clock: Clock {
+                zone: Zone::UTC,
+                now: visitor.console.app.engine.clock.now(),
+            },
             done: None,
             form: Form::default(),
             problem: None,
             curl: Vec::new(),
         }
+    }
+
+    /// Adds a page above this one.
+    pub(super) fn under(mut self, name: &str, address: impl Into<String>) -> Self {
+        self.crumbs.push(Tab {
+            name: name.to_owned(),
+            address: address.into(),
+            is_current: false,
+        });
+        self
     }
 
     /// Sets the title.

@@ -36,7 +36,6 @@ struct PeriodsPage {
     /// Whether the board counts voters.
     has_stats: bool,
     is_league: bool,
-    charts: Vec<Chart>,
     is_later: bool,
     /// The next part has only periods before this one.
     next: Option<String>,
@@ -48,15 +47,63 @@ pub(super) async fn list(
     Path((board, window)): Path<(String, String)>,
     Query(Params { before }): Query<Params>,
 ) -> Answer {
-    let mut frame = Frame::new(&viewer, "");
-    let path = ["boards", &board, "standings", &window, "periods"];
-    let query = [("before", before.as_str()), ("limit", PERIODS_MAX)];
+    let (frame, lines, next) = lines(&viewer, &board, &window, &before, "Results").await?;
+    html(&PeriodsPage {
+        has_stats: lines.iter().any(|(_, stats)| stats.is_some()),
+        is_league: is_league(&lines),
+        frame,
+        lines,
+        is_later: !before.is_empty(),
+        next,
+        window,
+    })
+}
+
+#[derive(Template)]
+#[template(path = "console/charts.html")]
+struct ChartsPage {
+    frame: Frame,
+    window: String,
+    windows: Vec<String>,
+    charts: Vec<Chart>,
+}
+
+/// Charts of the newest periods.
+pub(super) async fn charts(
+    viewer: Viewer,
+    Path((board, window)): Path<(String, String)>,
+) -> Answer {
+    let (frame, lines, _) = lines(&viewer, &board, &window, "", "Charts").await?;
+    let windows = viewer.summary(&board).await?.windows.into_iter();
+    html(&ChartsPage {
+        frame,
+        windows: windows.map(|own| own.window.to_string()).collect(),
+        charts: of_lines(&lines),
+        window,
+    })
+}
+
+fn is_league(lines: &[Line]) -> bool {
+    lines.iter().any(|(period, _)| period.cohorts.is_some())
+}
+
+/// Periods before one, or the newest, with the frame of a page about them, and what the next part begins before.
+async fn lines(
+    viewer: &Viewer,
+    board: &str,
+    window: &str,
+    before: &str,
+    part: &str,
+) -> Result<(Frame, Vec<Line>, Option<String>), Problem> {
+    let mut frame = Frame::new(viewer, "");
+    let path = ["boards", board, "standings", window, "periods"];
+    let query = [("before", before), ("limit", PERIODS_MAX)];
     let PeriodsBody { periods, next } = frame.read(&path, &query).await?;
-    let what = format!("Periods of {window}");
-    frame.read_standings(&board, &what).await?;
+    let what = format!("{part} of {window}");
+    frame.read_window((board, window), part, &what).await?;
     let is_league = periods.iter().any(|period| period.cohorts.is_some());
     let mut answers = Vec::new();
-    if viewer.may_on(Scope::Read, &board) && !is_league && !periods.is_empty() {
+    if viewer.may_on(Scope::Read, board) && !is_league && !periods.is_empty() {
         let query = json!({"type": "stats", "board": board, "window": window});
         answers = viewer.ask_each(&periods, &query).await?;
     }
@@ -65,17 +112,8 @@ pub(super) async fn list(
         _ => None,
     });
     let stats = stats.chain(std::iter::repeat_with(|| None));
-    let lines: Vec<Line> = periods.into_iter().zip(stats).collect();
-    html(&PeriodsPage {
-        frame,
-        has_stats: lines.iter().any(|(_, stats)| stats.is_some()),
-        is_league,
-        charts: charts(&lines),
-        lines,
-        is_later: !before.is_empty(),
-        next,
-        window,
-    })
+    let lines = periods.into_iter().zip(stats).collect();
+    Ok((frame, lines, next))
 }
 
 impl Visitor {
@@ -113,7 +151,7 @@ impl Visitor {
 type OfLine = fn(&Line) -> Option<f64>;
 
 /// A chart of each figure that periods have, oldest period first.
-fn charts(lines: &[Line]) -> Vec<Chart> {
+fn of_lines(lines: &[Line]) -> Vec<Chart> {
     let figures: [(_, _, OfLine); 4] = [
         ("members", "Members", |(listed, _)| {
             listed.period.total.map(float)

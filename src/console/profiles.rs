@@ -79,7 +79,7 @@ struct ProfilesPage {
 impl ProfilesPage {
     fn new(viewer: &Viewer) -> Self {
         let example = json!({"profiles": [{"member": "999", "name": "Ann"}]});
-        let mut frame = Frame::new(viewer, "Many profiles");
+        let mut frame = Frame::new(viewer, "Many profiles").under("Members", "/console/members");
         frame.example(&Method::POST, &["profiles"], Some(&example));
         Self {
             frame,

@@ -104,7 +104,9 @@ pub(super) async fn show(
         Default::default()
     };
     let what = format!("{window} {key}");
-    frame.read_standings(&board, &what).await?;
+    frame
+        .read_window((&board, &window), "Results", &what)
+        .await?;
     html(&ResultPage {
         frame,
         found,

@@ -107,7 +107,7 @@ pub(super) async fn memory(viewer: Viewer, Query(params): Query<PartParams>) -> 
         let memory = viewer.read(&v1(&["boards", &board, "memory"])).await;
         (board, memory.ok())
     });
-    let mut frame = Frame::new(&viewer, "Memory by board");
+    let mut frame = Frame::new(&viewer, "Memory by board").under("Service", "/console/service");
     frame.reading(&["boards", "BOARD", "memory"], &[]);
     let own = "/console/service/memory";
     html(&MemoryPage {

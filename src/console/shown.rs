@@ -1,32 +1,162 @@
 //! How values are shown to people.
 
+use std::fmt::Display;
+
 use askama::filters::{Html, Safe, escape};
-use chrono::DateTime;
+use chrono::{DateTime, Datelike, Utc};
 use serde::Serialize;
 
+use crate::domain::period::Unit;
 use crate::domain::time::Timestamp;
 use crate::domain::timezone::Zone;
+use crate::domain::window::Window;
 
 /// The clock of a time zone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock(pub(super) Zone);
+pub(super) struct Clock {
+    pub(super) zone: Zone,
+    /// The time at which the page is made.
+    pub(super) now: Timestamp,
+}
 
+/// The units in which a distance in time is shown, with their lengths in seconds.
+const UNITS: [(i64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+
+/// The length of a time in its greatest unit, such as `9 s`; below two days and below two hours in two units, such as
+/// `2 h 14 min`, if `is_fine`.
+fn length(seconds: i64, is_fine: bool) -> String {
+    let unit = UNITS.iter().position(|(size, _)| seconds >= *size);
+    let index = unit.unwrap_or(UNITS.len() - 1);
+    let (size, name) = UNITS[index];
+    let whole = format!("{} {name}", seconds / size);
+    match UNITS.get(index + 1) {
+        Some((smaller, name)) if is_fine && size > 60 && seconds % size >= *smaller => {
+            format!("{whole} {} {name}", seconds % size / smaller)
+        }
+        _ => whole,
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "templates pass references"
+)]
 impl Clock {
-    /// An instant in this time zone, as an element `<time>`. It has only digits, and letters from the time zone database.
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "templates pass references"
-    )]
-    pub(super) fn at(&self, at: &Timestamp) -> Safe<String> {
-        let machine = at.to_rfc3339_seconds();
+    fn local(self, at: &Timestamp) -> DateTime<Utc> {
         let at_s = at.ms().div_euclid(1_000);
-        let local = DateTime::from_timestamp(at_s + self.0.offset(at_s), 0).unwrap_or_default();
-        let local = local.format("%Y-%m-%d %H:%M:%S");
-        let zone = self.0.abbreviation(at_s);
+        DateTime::from_timestamp(at_s + self.zone.offset(at_s), 0).unwrap_or_default()
+    }
+
+    fn element(self, at: &Timestamp, attributes: &str, text: &str) -> Safe<String> {
+        let machine = at.to_rfc3339_seconds();
+        let local = self.local(at).format("%Y-%m-%d %H:%M:%S");
+        let zone = self.zone.name();
         Safe(format!(
-            r#"<time datetime="{machine}">{local} {zone}</time>"#
+            r#"<time datetime="{machine}" title="{local} {zone}"{attributes}>{text}</time>"#
         ))
     }
+
+    /// An instant in this time zone, as an element `<time>` whose title names the zone. Nothing in it needs escaping.
+    pub(super) fn at(&self, at: &Timestamp) -> Safe<String> {
+        let local = self.local(at).format("%Y-%m-%d %H:%M:%S");
+        let zone = if self.zone == Zone::UTC { " UTC" } else { "" };
+        self.element(at, "", &format!("{local}{zone}"))
+    }
+
+    /// How long ago an instant is, or how long it is ahead, as an element `<time>` whose title has the instant.
+    pub(super) fn ago(&self, at: &Timestamp) -> Safe<String> {
+        let seconds = (self.now.ms() - at.ms()).div_euclid(1_000);
+        if seconds >= 0 {
+            self.element(at, " data-ago", &format!("{} ago", length(seconds, false)))
+        } else {
+            self.element(at, "", &format!("in {}", self.distance(at)))
+        }
+    }
+
+    /// How far an instant is away, such as `2 h 14 min`.
+    pub(super) fn distance(&self, at: &Timestamp) -> String {
+        length((at.ms() - self.now.ms()).abs() / 1_000, true)
+    }
+
+    /// The name of a period for people: `Today, Wed 25 Nov`, `Week of 23 Nov`, `November 2026`; otherwise its key.
+    pub(super) fn period(&self, window: &str, key: &str, starts_at: Option<&Timestamp>) -> String {
+        let (Ok(Window::Period(unit)), Some(start)) = (window.parse(), starts_at) else {
+            return if window == "all" {
+                "All time".to_owned()
+            } else {
+                key.to_owned()
+            };
+        };
+        let (start, today) = (self.local(start), self.local(&self.now));
+        let year = if start.year() == today.year() {
+            ""
+        } else {
+            " %Y"
+        };
+        let pattern = match unit {
+            Unit::Day if start.date_naive() == today.date_naive() => "Today, %a %-d %b".to_owned(),
+            Unit::Day => format!("%a %-d %b{year}"),
+            Unit::Week => format!("Week of %-d %b{year}"),
+            Unit::Month => "%B %Y".to_owned(),
+            _ => return key.to_owned(),
+        };
+        start.format(&pattern).to_string()
+    }
+}
+
+/// The name of a window for people: `Day`, `7 days`, `All time`.
+pub(super) fn window(window: &str) -> String {
+    if window == "all" {
+        return "All time".to_owned();
+    }
+    let words = window
+        .strip_prefix("last-")
+        .unwrap_or(window)
+        .replace('-', " ");
+    let mut letters = words.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
+}
+
+/// A number with separators between thousands, and with at least as many decimals as `decimals` says.
+pub(super) fn padded(number: &impl Display, decimals: u8) -> String {
+    let text = number.to_string();
+    let (sign, digits) = text
+        .strip_prefix('-')
+        .map_or(("", text.as_str()), |rest| ("−", rest));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let mut shown = String::from(sign);
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    let decimals = usize::from(decimals).max(fraction.len());
+    if decimals > 0 {
+        shown.extend([".", fraction]);
+        shown.extend(std::iter::repeat_n('0', decimals - fraction.len()));
+    }
+    shown
+}
+
+/// A number with separators between thousands.
+pub(super) fn grouped(number: &impl Display) -> String {
+    padded(number, 0)
+}
+
+/// The first letter of a name, as a capital.
+pub(super) fn initial(name: &str) -> String {
+    let first = name.chars().find(|letter| letter.is_alphanumeric());
+    first.map_or_else(|| "?".to_owned(), |letter| letter.to_uppercase().collect())
+}
+
+/// Which of the colours of initials a member has.
+pub(super) fn tint(member: &str) -> u32 {
+    let sum = member.bytes().fold(7_u32, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    sum % 12
 }
 
 /// The name of an enum's value in JSON.
@@ -102,13 +232,80 @@ pub(super) fn prose(text: &str) -> Safe<String> {
 mod tests {
     use super::*;
 
+    fn clock(now: &str) -> Clock {
+        Clock {
+            zone: "Asia/Shanghai".parse().unwrap(),
+            now: Timestamp::parse(now).unwrap(),
+        }
+    }
+
     #[test]
     fn an_instant_is_shown_as_local_clocks_show_it() {
         let at = Timestamp::parse("2026-11-21T00:30:00Z").unwrap();
-        let shown = Clock("Asia/Shanghai".parse().unwrap());
-        let shown = shown.at(&at).to_string();
-        let expected = r#"<time datetime="2026-11-21T00:30:00Z">2026-11-21 08:30:00 CST</time>"#;
-        assert_eq!(shown, expected);
+        let clock = clock("2026-11-21T00:30:09Z");
+        let start =
+            r#"<time datetime="2026-11-21T00:30:00Z" title="2026-11-21 08:30:00 Asia/Shanghai""#;
+        let expected = format!("{start}>2026-11-21 08:30:00</time>");
+        assert_eq!(clock.at(&at).to_string(), expected);
+        let expected = format!("{start} data-ago>9 s ago</time>");
+        assert_eq!(clock.ago(&at).to_string(), expected);
+    }
+
+    #[test]
+    fn a_distance_in_time_has_the_units_that_matter() {
+        let clock = clock("2026-11-21T00:00:00Z");
+        for (at, shown) in [
+            ("2026-11-21T00:00:00Z", "0 s"),
+            ("2026-11-21T00:01:30Z", "1 min"),
+            ("2026-11-21T02:14:59Z", "2 h 14 min"),
+            ("2026-11-24T00:00:00Z", "3 d"),
+            ("2026-11-24T05:10:00Z", "3 d 5 h"),
+        ] {
+            assert_eq!(clock.distance(&Timestamp::parse(at).unwrap()), shown);
+        }
+    }
+
+    #[test]
+    fn a_period_is_called_as_people_call_it() {
+        let clock = clock("2026-11-25T12:00:00Z");
+        for (window, key, start, name) in [
+            (
+                "day",
+                "2026-11-25",
+                "2026-11-24T16:00:00Z",
+                "Today, Wed 25 Nov",
+            ),
+            (
+                "day",
+                "2025-11-25",
+                "2025-11-24T16:00:00Z",
+                "Tue 25 Nov 2025",
+            ),
+            ("week", "2026-W48", "2026-11-22T16:00:00Z", "Week of 23 Nov"),
+            ("month", "2026-11", "2026-10-31T16:00:00Z", "November 2026"),
+            (
+                "last-7-days",
+                "2026-11-25",
+                "2026-11-18T16:00:00Z",
+                "2026-11-25",
+            ),
+        ] {
+            let start = Timestamp::parse(start).unwrap();
+            assert_eq!(clock.period(window, key, Some(&start)), name);
+        }
+    }
+
+    #[test]
+    fn numbers_have_separators_and_the_decimals_of_their_board() {
+        let shown = [
+            ("0", 0),
+            ("1234567", 0),
+            ("-1234.5", 3),
+            ("301.5", 3),
+            ("999", 2),
+        ]
+        .map(|(number, decimals)| padded(&number, decimals));
+        assert_eq!(shown, ["0", "1,234,567", "−1,234.500", "301.500", "999.00"]);
     }
 
     #[test]

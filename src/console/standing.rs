@@ -5,23 +5,26 @@ use std::str::FromStr;
 use askama::Template;
 use serde::Deserialize;
 
-use super::board::standing_page;
+use super::board::{member_page, standing_page};
 use super::movement::{Moved, Movement};
-use super::shown::name;
+use super::shown::{Clock, grouped, name, padded};
 use super::{Answer, Frame, Path, Query, Viewer, Visitor, html};
 use crate::domain::access::Scope;
+use crate::domain::board::Order;
 use crate::domain::period::Unit;
+use crate::domain::profile::Profile;
+use crate::domain::score::ShownScore;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
 use crate::http::problem::{COHORT_REQUIRED, Problem, ProblemBody};
 use crate::leagues::routes::tiers::{CohortBody, TierBody};
 use crate::standings::routes::answers::{EntryBody, PageBody, StandingBody};
-use crate::standings::routes::summary::SummaryBody;
+use crate::standings::routes::summary::{PeriodBody, SummaryBody};
 
 /// How many entries a page has.
 pub(super) const SIZE: u64 = 50;
-/// How many periods can be selected.
-const PERIODS: &str = "100";
+/// How many periods the menu has.
+const PERIODS: &str = "31";
 
 /// Which part of which standing.
 #[derive(Clone, Default, Deserialize)]
@@ -33,6 +36,8 @@ pub(super) struct Params {
     at: String,
     /// The number of the page; empty for the first.
     page: String,
+    /// The rank whose page is shown, instead of a number.
+    rank: String,
     /// In a league, the tier whose cohorts are shown, or the cohort whose standing is shown.
     tier: String,
     cohort: String,
@@ -59,7 +64,8 @@ struct League {
 struct Bar {
     windows: Vec<String>,
     standing: StandingBody,
-    keys: Vec<String>,
+    /// The newest periods that have data.
+    periods: Vec<PeriodBody>,
     earlier: Option<String>,
     later: Option<String>,
     /// The page's other parameters.
@@ -92,8 +98,8 @@ impl Bar {
         } = &standing;
         let listed = async |query: &[(&str, &str)]| {
             let periods = visitor.periods(board, window, query).await?;
-            let keys = periods.into_iter().map(|listed| listed.period.key);
-            Ok::<Vec<String>, Problem>(keys.collect())
+            let periods = periods.into_iter().map(|listed| listed.period);
+            Ok::<Vec<PeriodBody>, Problem>(periods.collect())
         };
         let to = |name: &str, value: &str| {
             let query = [(name, value), ("hidden", params.hidden.as_str())];
@@ -101,14 +107,14 @@ impl Bar {
         };
         let to_instant = |at: Timestamp| to("at", &at.to_rfc3339_seconds());
         let windows = || summary.windows.iter();
-        let (mut keys, mut earlier, mut later) = Default::default();
+        let (mut periods, mut earlier, mut later) = Default::default();
         // `all` has no other period.
         if let Some(end) = standing.ends_at {
-            keys = listed(&[("limit", PERIODS)]).await?;
+            periods = listed(&[("limit", PERIODS)]).await?;
             let before = listed(&[("before", key), ("limit", "1")]).await?.pop();
             earlier = match Window::from_str(window) {
                 Ok(Window::Rolling { unit, .. }) => amid_previous(unit, end).map(to_instant),
-                _ => before.map(|key| to("key", &key)),
+                _ => before.map(|before| to("key", &before.key)),
             };
             // No later period than the running one has begun.
             let is_running = windows().any(|own| own.is_running(window, key));
@@ -119,7 +125,7 @@ impl Bar {
             later,
             windows: windows().map(|own| own.window.to_string()).collect(),
             standing,
-            keys,
+            periods,
             params,
         })
     }
@@ -138,6 +144,21 @@ impl Bar {
         standing_page(board, window, &[], &[&same, more].concat())
     }
 
+    /// The address of another period.
+    fn period(&self, key: &str) -> String {
+        let StandingBody { board, window, .. } = &self.standing;
+        let query = [("key", key), ("hidden", self.params.hidden.as_str())];
+        standing_page(board, window, &[], &query)
+    }
+
+    /// The address of the page of a member.
+    fn member(&self, member: &str) -> String {
+        let StandingBody {
+            board, window, key, ..
+        } = &self.standing;
+        member_page(board, window, member, key, &self.params.hidden)
+    }
+
     fn state(&self) -> String {
         name(&self.standing.state)
     }
@@ -147,19 +168,127 @@ impl Bar {
     }
 }
 
+/// A figure above a standing.
+struct Tile {
+    label: String,
+    figure: String,
+    /// The change since the period before, in percent.
+    change: Option<i64>,
+}
+
+/// An entry, how long its bar is in percent, and how it has moved.
+struct Row {
+    entry: EntryBody,
+    share: f64,
+    moved: Option<Moved>,
+}
+
+impl Row {
+    fn profile(&self) -> Option<&Profile> {
+        Some(self.entry.profile.as_ref()?.as_ref()?.profile())
+    }
+}
+
 #[derive(Template)]
 #[template(path = "console/standing.html")]
 struct StandingPage {
     frame: Frame,
     bar: Bar,
+    summary: SummaryBody,
     total: u64,
     listed: u64,
-    entries: Vec<EntryBody>,
-    /// The ranks of the members in the previous period, if there is one; or why they can't be read.
-    movement: Result<Option<Movement>, ProblemBody>,
+    tiles: Vec<Tile>,
+    rows: Vec<Row>,
+    /// The period that movements are compared with, if there is one; or why it can't be read.
+    since: Result<Option<String>, ProblemBody>,
+    /// The number of this page, and of the last one.
     number: u64,
-    previous: Option<String>,
-    next: Option<String>,
+    last: u64,
+}
+
+impl StandingPage {
+    fn page(&self, number: u64) -> String {
+        let page = number.to_string();
+        let cohort = self.bar.params.cohort.as_str();
+        self.bar.to(&[("cohort", cohort), ("page", &page)])
+    }
+
+    fn previous(&self) -> String {
+        self.page((self.number - 1).min(self.last))
+    }
+
+    fn following(&self) -> String {
+        self.page(self.number + 1)
+    }
+
+    fn end(&self) -> String {
+        self.page(self.last)
+    }
+
+    /// The address of the export, if the period is final.
+    fn export(&self) -> Option<String> {
+        let StandingBody {
+            board, window, key, ..
+        } = &self.bar.standing;
+        let is_exported = self.bar.state() == "final" && self.frame.may(Scope::Read);
+        let query = [("format", "csv"), ("cohort", &self.bar.params.cohort)];
+        is_exported.then(|| standing_page(board, window, &["periods", key, "export"], &query))
+    }
+}
+
+fn float(score: &ShownScore) -> f64 {
+    score.to_string().parse().unwrap_or_default()
+}
+
+/// How long the bar of a score is next to that of the best one, in percent.
+fn share(order: Order, best: f64, score: f64) -> f64 {
+    let (part, whole) = match order {
+        Order::Desc => (score, best),
+        Order::Asc => (best, score),
+    };
+    if part > 0.0 && whole > 0.0 {
+        (100.0 * part / whole).clamp(0.0, 100.0)
+    } else {
+        0.0
+    }
+}
+
+/// The figures above a standing.
+fn tiles(
+    clock: Clock,
+    summary: &SummaryBody,
+    found: &PageBody,
+    movement: Option<&Movement>,
+) -> Vec<Tile> {
+    let plain = |label: &str, figure: String| Tile {
+        label: label.to_owned(),
+        figure,
+        change: None,
+    };
+    let change = movement.and_then(|movement| {
+        let (before, now) = (
+            i64::try_from(movement.total).ok()?,
+            i64::try_from(found.total).ok()?,
+        );
+        (before > 0).then(|| (now - before) * 100 / before)
+    });
+    let mut tiles = vec![Tile {
+        change,
+        ..plain("Members", grouped(&found.total))
+    }];
+    if let ([first, second, ..], Some(1)) = (&found.entries[..], found.page) {
+        let lead = first.score.distance(second.score);
+        tiles.push(plain("Lead of rank 1", padded(&lead, summary.decimals)));
+    }
+    if let Some(end) = found.standing.ends_at {
+        let distance = clock.distance(&end);
+        tiles.push(if end > clock.now {
+            plain("Ends in", distance)
+        } else {
+            plain("Ended", format!("{distance} ago"))
+        });
+    }
+    tiles
 }
 
 #[derive(Template)]
@@ -172,6 +301,14 @@ struct LeaguePage {
     next: Option<String>,
 }
 
+/// The number of the page that is asked for.
+fn page_number(params: &Params) -> String {
+    match params.rank.replace([',', ' '], "").parse::<u64>() {
+        Ok(rank) => rank.div_ceil(SIZE).max(1).to_string(),
+        Err(_) => params.page.clone(),
+    }
+}
+
 /// The page.
 pub(super) async fn show(
     viewer: Viewer,
@@ -180,14 +317,14 @@ pub(super) async fn show(
 ) -> Answer {
     let mut frame = Frame::new(&viewer, "");
     let path = ["boards", &board, "standings", &window];
-    let size = SIZE.to_string();
+    let (page, size) = (page_number(&params), SIZE.to_string());
     // Callers with the scope `read` see more of a public board than others.
     let is_reader = viewer.may_on(Scope::Read, &board);
     let query = [
         ("key", params.key.as_str()),
         ("at", &params.at),
         ("cohort", &params.cohort),
-        ("page", &params.page),
+        ("page", &page),
         ("size", &size),
         ("hidden", &params.hidden),
         ("include", if is_reader { "profile" } else { "" }),
@@ -198,27 +335,35 @@ pub(super) async fn show(
         }
         found => found?,
     };
-    let summary = frame.read_standings(&board, &window).await?;
-    let bar = Bar::new(&viewer, &summary, found.standing, params).await?;
-    let movement = viewer.movement(&summary, &bar.standing, &found.entries, &bar.params.hidden);
+    let summary = frame
+        .read_window((&board, &window), "Standings", &window)
+        .await?;
+    let movement = viewer.movement(&summary, &found.standing, &found.entries, &params.hidden);
     // A failure to read the previous period must not keep this one from being shown.
     let movement = movement.await.map_err(|problem| problem.item());
-    let number = bar.params.page.parse().unwrap_or(1_u64);
-    let to_page = |number: u64| {
-        let page = number.to_string();
-        bar.to(&[("cohort", &bar.params.cohort), ("page", &page)])
-    };
-    let pages = found.listed.div_ceil(SIZE);
+    let moved = movement.as_ref().ok().and_then(Option::as_ref);
+    let tiles = tiles(frame.clock, &summary, &found, moved);
+    let best = found
+        .entries
+        .first()
+        .map_or(0.0, |first| float(&first.score));
+    let rows = found.entries.into_iter().map(|entry| Row {
+        share: share(summary.order, best, float(&entry.score)),
+        moved: moved.and_then(|movement| movement.of(&entry)),
+        entry,
+    });
+    let rows = rows.collect();
     html(&StandingPage {
         frame,
-        previous: (number > 1).then(|| to_page((number - 1).min(pages.max(1)))),
-        next: (number < pages).then(|| to_page(number + 1)),
-        bar,
+        bar: Bar::new(&viewer, &summary, found.standing, params).await?,
+        summary,
         total: found.total,
         listed: found.listed,
-        entries: found.entries,
-        movement,
-        number,
+        tiles,
+        rows,
+        since: movement.map(|movement| movement.map(|movement| movement.since)),
+        number: found.page.unwrap_or(1),
+        last: found.listed.div_ceil(SIZE).max(1),
     })
 }
 
@@ -234,7 +379,9 @@ async fn league(viewer: &Viewer, board: &str, window: &str, params: Params) -> A
         ("after", &params.after),
     ];
     let found: League = frame.read(&path, &query).await?;
-    let summary = frame.read_standings(board, window).await?;
+    let summary = frame
+        .read_window((board, window), "Standings", window)
+        .await?;
     let bar = Bar::new(viewer, &summary, found.standing, params).await?;
     let to_part = |next: String| bar.to(&[("tier", &bar.params.tier), ("after", &next)]);
     html(&LeaguePage {

@@ -42,7 +42,7 @@ impl Page for UpkeepPage {
         let (own, shards_at) = (["boards", board], ["boards", board, "shards"]);
         let definition: Defined = frame.visitor.read(&v1(&own)).await?;
         let shards = frame.visitor.read(&v1(&shards_at)).await?;
-        let may_read = frame.read_board(board, "Upkeep").await?.is_some();
+        let may_read = frame.read_board(board, "Maintenance").await?.is_some();
         let waiting = if may_read && definition.finalize.is_some() {
             waiting(&frame.visitor, board, &definition).await?
         } else {
@@ -163,7 +163,7 @@ pub(super) async fn last_page(viewer: Viewer, Path(board): Path<String>) -> Answ
         summary => summary.ok(),
     };
     let mut frame = Frame::new(&viewer, "");
-    frame.set_board(&board, summary.as_ref(), "Upkeep");
+    frame.set_board(&board, summary.as_ref(), "Maintenance");
     frame.title = format!("Delete {}", frame.heading.name());
     frame.example(&Method::DELETE, &["boards", &board], None);
     html(&DeletePage { frame, summary })

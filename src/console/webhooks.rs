@@ -114,7 +114,10 @@ impl Page for WebhookPage {
         frame.fill_in(filled_in(&webhook));
         let page = address(&["console", "webhooks", name], &query[..1]);
         Ok(Self {
-            frame: frame.named(format!("Webhook {name}")).done(&params.done),
+            frame: frame
+                .named(name)
+                .under("Webhooks", "/console/webhooks")
+                .done(&params.done),
             webhook,
             deliveries: found.deliveries,
             parts: Parts::new("deliveries", &page, &params.after, found.next),

@@ -200,6 +200,19 @@ impl ShownScore {
         }
     }
 
+    /// How far two scores are from each other.
+    pub fn distance(self, other: Self) -> Self {
+        let decimals = Decimals(self.decimals.0.max(other.decimals.0));
+        let scaled = |shown: Self| {
+            let missing = u32::from(decimals.0 - shown.decimals.0);
+            shown.scaled * 10_i128.pow(missing)
+        };
+        Self {
+            scaled: (scaled(self) - scaled(other)).abs(),
+            decimals,
+        }
+    }
+
     /// A sum of scores, in scaled units.
     pub fn sum(scaled: i128, decimals: Decimals) -> Self {
         Self { scaled, decimals }

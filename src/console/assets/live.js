@@ -7,15 +7,12 @@ const INTERVAL_MS_MAX = 60_000
 const ANSWER_MS = 35_000 // The service answers within 30 s.
 
 const section = document.querySelector('[data-live]')
-const bar = document.createElement('p')
 const button = document.createElement('button')
 const state = document.createElement('span')
 button.type = 'button'
-button.className = 'quiet'
+button.className = 'quiet slim'
 state.setAttribute('role', 'status')
-state.className = 'small'
-bar.append(button, ' ', state)
-section.before(bar)
+document.getElementById('pulse')?.append(button, state)
 
 const query = new URLSearchParams(location.search)
 // A stream tells of the first page, and of what everybody sees.
@@ -30,7 +27,7 @@ let askedAt = 0
 let isAsking = false
 let isStale = false // Something has changed while the page was asked for.
 
-function show() {
+function name() {
   button.textContent = isPaused ? 'Go on' : 'Pause'
 }
 
@@ -50,7 +47,11 @@ async function refresh() {
   const page = new DOMParser().parseFromString(await response.text(), 'text/html')
   const found = page.getElementById('live')
   if (!found) throw new Error('another page')
-  if (found.innerHTML !== section.innerHTML) keepFocus(() => section.replaceChildren(...found.childNodes))
+  if (rows(found) !== rows(section)) {
+    // What somebody has just opened or begins to type stays.
+    if (section.querySelector('[data-part] :is(.menu[open], input:focus)')) isStale = true
+    else keepFocus(() => show(found))
+  }
   if (!found.hasAttribute('data-live')) {
     say('The period is over.')
     return false
@@ -58,12 +59,30 @@ async function refresh() {
   return true
 }
 
+/** What the entries say, without how long ago. */
+function rows(element) {
+  return [...element.querySelectorAll('dd, tbody :is(th, td):not(.reached)')].map(cell => cell.textContent).join('\n')
+}
+
+/** Shows the new entries, and marks those whose rank or score has changed. */
+function show(found) {
+  const before = new Map()
+  for (const row of section.querySelectorAll('[data-row]')) before.set(row.dataset.row, row.querySelector('.score').textContent)
+  for (const row of found.querySelectorAll('[data-row]')) {
+    const isChanged = before.get(row.dataset.row) !== row.querySelector('.score').textContent
+    row.classList.toggle('changed', isChanged)
+  }
+  const parts = found.querySelectorAll('[data-part]')
+  section.querySelectorAll('[data-part]').forEach((part, index) => part.replaceChildren(...(parts[index]?.childNodes ?? [])))
+  for (const copy of section.querySelectorAll('[data-copy]')) copy.hidden = !navigator.clipboard
+}
+
 /** Changes the section; who has tabbed to a link in it stays there. */
 function keepFocus(change) {
   const focused = section.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null
-  const [left] = [section.querySelector('.scroll')?.scrollLeft ?? 0]
+  const [left] = [section.querySelector('.list')?.scrollLeft ?? 0]
   change()
-  const scroll = section.querySelector('.scroll')
+  const scroll = section.querySelector('.list')
   if (scroll) scroll.scrollLeft = left
   if (focused) section.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true })
 }
@@ -99,7 +118,7 @@ async function run() {
   try {
     goesOn = await refresh()
     pauseMs = INTERVAL_MS
-    if (goesOn) say('Up to date')
+    if (goesOn) say('Live')
   } catch {
     pauseMs = Math.min(pauseMs * 2, INTERVAL_MS_MAX)
     say('The service does not answer; trying again')
@@ -108,7 +127,7 @@ async function run() {
   clearTimeout(timer)
   if (!goesOn) {
     stream?.close()
-    bar.replaceChildren(state)
+    button.remove()
   } else if (isStale) soon()
   else if (stream?.readyState !== EventSource.OPEN || pauseMs > INTERVAL_MS) timer = setTimeout(run, pauseMs)
 }
@@ -116,7 +135,7 @@ async function run() {
 button.addEventListener('click', () => {
   isPaused = !isPaused
   say(isPaused ? 'Paused' : '')
-  show()
+  name()
   watch()
   run()
 })
@@ -124,6 +143,6 @@ document.addEventListener('visibilitychange', () => {
   watch()
   run()
 })
-show()
+name()
 watch()
 timer = setTimeout(run, INTERVAL_MS)

@@ -64,6 +64,8 @@ pub struct SummaryBody {
     pub board: String,
     /// A name for people; it may be empty.
     pub title: String,
+    /// Whether everybody may read the board without a key.
+    pub public: bool,
     /// Which end is rank 1.
     pub order: Order,
     /// The maximum number of decimals of scores.
@@ -108,6 +110,7 @@ impl From<&BoardSummary> for SummaryBody {
         Self {
             board: board.id.to_string(),
             title: definition.title.clone(),
+            public: definition.public,
             order: definition.order,
             decimals: definition.decimals.digits(),
             ranking: definition.ranking,
