@@ -52,6 +52,8 @@ mod result;
 mod secret;
 mod service;
 mod session;
+#[cfg(debug_assertions)]
+mod showcase;
 mod shown;
 mod sign_in;
 mod standing;
@@ -136,6 +138,8 @@ pub(crate) fn router(console: Arc<Console>) -> Router {
         .nest("/keys", of_keys())
         .nest("/webhooks", of_webhooks())
         .route("/{*rest}", any(nothing));
+    #[cfg(debug_assertions)]
+    let pages = pages.route("/parts", get(showcase::show));
     Router::new()
         .route("/", get(home::show))
         .nest("/console", pages)

@@ -119,7 +119,7 @@ pub(super) fn window(window: &str) -> String {
 }
 
 /// A number with separators between thousands, and with at least as many decimals as `decimals` says.
-pub(super) fn padded(number: &impl Display, decimals: u8) -> String {
+pub(super) fn padded(number: &(impl Display + ?Sized), decimals: u8) -> String {
     let text = number.to_string();
     let (sign, digits) = text
         .strip_prefix('-')
@@ -141,7 +141,7 @@ pub(super) fn padded(number: &impl Display, decimals: u8) -> String {
 }
 
 /// A number with separators between thousands.
-pub(super) fn grouped(number: &impl Display) -> String {
+pub(super) fn grouped(number: &(impl Display + ?Sized)) -> String {
     padded(number, 0)
 }
 

@@ -225,6 +225,16 @@ impl StandingPage {
         self.page(self.last)
     }
 
+    /// What movements are compared with, in words: `yesterday` for a running day.
+    fn before<'a>(&self, since: &'a str) -> &'a str {
+        match self.bar.standing.window.as_str() {
+            "day" if self.bar.later.is_none() => "yesterday",
+            "week" if self.bar.later.is_none() => "last week",
+            "month" if self.bar.later.is_none() => "last month",
+            _ => since,
+        }
+    }
+
     /// The address of the export, if the period is final.
     fn export(&self) -> Option<String> {
         let StandingBody {

@@ -212,7 +212,10 @@ impl Page {
             assert!(!text.contains(part), "{part}: {text}");
         }
         let scripts = text.matches("<script").count();
-        let own = "<script type=\"module\" src=\"/console/assets/live.js\"></script>";
-        assert_eq!(scripts, text.matches(own).count(), "{text}");
+        let own = ["console.js", "live.js"].map(|name| {
+            let own = format!("<script type=\"module\" src=\"/console/assets/{name}\"></script>");
+            text.matches(&own).count()
+        });
+        assert_eq!(scripts, own.iter().sum(), "{text}");
     }
 }

@@ -119,6 +119,7 @@ async fn assets_of_pages_are_cached_until_they_change() {
     let mut tags = Vec::new();
     for (name, kind) in [
         ("console.css", "text/css; charset=utf-8"),
+        ("console.js", "text/javascript; charset=utf-8"),
         ("live.js", "text/javascript; charset=utf-8"),
         ("icon.svg", "image/svg+xml"),
     ] {
@@ -132,7 +133,7 @@ async fn assets_of_pages_are_cached_until_they_change() {
         tags.push(tag);
     }
     tags.dedup();
-    assert_eq!(tags.len(), 3);
+    assert_eq!(tags.len(), 4);
     client
         .get("/console/assets/other")
         .await

@@ -267,21 +267,24 @@ async fn members_have_moved_since_the_period_before() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let page = browser.get(STANDING).await.expect(200);
-    assert!(page.contains("Moved since 2026-11-21"), "{page}");
+    assert!(
+        page.contains("title=\"2026-11-21\">vs yesterday<"),
+        "{page}"
+    );
     for (member, moved) in [
-        (">cid</a>", "up </span>2<"),
+        ("<b>cid</b>", "up </span>2<"),
         ("%3Cscript", "down </span>1<"),
-        (">bob</a>", "down </span>1<"),
-        (">dan</a>", ">new<"),
+        ("<b>bob</b>", "down </span>1<"),
+        ("<b>dan</b>", ">new<"),
     ] {
         let row = row(&page, member);
         assert!(row.contains(moved), "{member}: {row}");
     }
     // The same by the key of the period, and for the last two days.
     let named = browser.get(&format!("{STANDING}?key=2026-11-22")).await;
-    assert!(row(&named.expect(200), ">cid</a>").contains("up </span>2<"));
+    assert!(row(&named.expect(200), "<b>cid</b>").contains("up </span>2<"));
     let rolling = browser.get("/console/boards/b/standings/last-2-days").await;
-    assert!(row(&rolling.expect(200), ">cid</a>").contains("up </span>2<"));
+    assert!(row(&rolling.expect(200), "<b>cid</b>").contains("up </span>2<"));
     // Nothing was before the first day, and all time has nothing before it.
     for path in [
         &format!("{STANDING}?key=2026-11-21"),
@@ -289,7 +292,7 @@ async fn members_have_moved_since_the_period_before() {
     ] {
         let page = browser.get(path).await.expect(200);
         assert!(
-            !page.contains("Moved since") && page.contains(">bob</a>"),
+            !page.contains(">vs ") && page.contains("<b>bob</b>"),
             "{page}"
         );
     }
@@ -299,7 +302,7 @@ async fn members_have_moved_since_the_period_before() {
         .get(&format!("{STANDING}?key=2026-11-22"))
         .await
         .expect(200);
-    assert!(row(&past, ">cid</a>").contains("up </span>2<"), "{past}");
+    assert!(row(&past, "<b>cid</b>").contains("up </span>2<"), "{past}");
     // Who is hidden counts for those who look at hidden members, only.
     let hide = format!("/v1/boards/b/hidden/{}", encoded(SCRIPT));
     admin
@@ -311,7 +314,7 @@ async fn members_have_moved_since_the_period_before() {
             .get(&format!("{STANDING}?key=2026-11-22{query}"))
             .await
             .expect(200);
-        assert!(row(&page, ">cid</a>").contains(moved), "{query}: {page}");
+        assert!(row(&page, "<b>cid</b>").contains(moved), "{query}: {page}");
     }
 }
 
@@ -326,9 +329,9 @@ async fn a_day_is_shown_even_if_the_previous_day_is_damaged() {
     let before = browser.get(&format!("{STANDING}?key=2026-11-21")).await;
     before.expect(500);
     let page = browser.get(STANDING).await.expect(200);
-    let told = ["How they have moved is not known", ">cid</a>"];
+    let told = ["How members have moved is not known", "<b>cid</b>"];
     assert!(told.iter().all(|part| page.contains(part)), "{page}");
-    assert!(!page.contains("Moved since"), "{page}");
+    assert!(!page.contains(">vs "), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
