@@ -65,7 +65,7 @@ compatible: ## Compare the interface with that of the last release, for changes 
 clients: setup ## Run docs/clients.md and the programs of docs/backends.md and docs/games.md; needs Node.js, Python, Go, a JDK, Maven and Mono
 	@PATH="$(CURDIR)/.tools:$$PATH" tools/clients
 
-browser: setup ## Walk the pages in Chromium, and check them with axe; needs Node.js
+browser: setup ## Walk the pages in Chromium, and check them with axe (SCREENSHOTS=1: take the pictures of docs/console/); needs Node.js
 	@PATH="$(CURDIR)/.tools:$$PATH" tools/browser
 
 kafka: setup ## Test Kafka as the queue, with a broker that the tests start; needs Java and OpenSSL's headers

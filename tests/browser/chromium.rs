@@ -78,6 +78,13 @@ impl Chromium {
             .await;
     }
 
+    /// A picture of what the window shows, as WebP in base64.
+    pub async fn picture(&self) -> String {
+        let format = json!({"format": "webp", "quality": 80});
+        let taken = self.session.order("Page.captureScreenshot", format).await;
+        taken["data"].as_str().unwrap().to_owned()
+    }
+
     /// Runs no script of a page any more.
     pub async fn stop_scripts(&self) {
         let stop = json!({"value": true});

@@ -12,6 +12,7 @@ mod keyboard;
 #[expect(dead_code, reason = "the other tests need more of it")]
 mod kit;
 mod plain;
+mod screenshots;
 mod walk;
 mod webdriver;
 mod worlds;

@@ -88,10 +88,10 @@ impl Session {
         self.call("execute/sync", body).await
     }
 
-    /// Sends a command of the DevTools protocol.
-    pub async fn order(&self, command: &str, parameters: Value) {
+    /// Sends a command of the DevTools protocol, and returns its result.
+    pub async fn order(&self, command: &str, parameters: Value) -> Value {
         let body = json!({"cmd": command, "params": parameters});
-        self.call("goog/cdp/execute", body).await;
+        self.call("goog/cdp/execute", body).await
     }
 
     /// The first element that is found like this.
