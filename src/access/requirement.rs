@@ -80,7 +80,7 @@ impl Access {
 
     /// Also grants access with this scope.
     #[must_use]
-    pub const fn or(mut self, scope: Scope) -> Self {
+    pub const fn or_with(mut self, scope: Scope) -> Self {
         self.or = Some(scope);
         self
     }

@@ -14,6 +14,12 @@ use crate::keys::make_key;
 const NOW: &str = "2026-11-21T12:00:00Z";
 const OVERVIEW: &str = "/v1/overview";
 
+/// Does what an instance with background work has done by then.
+async fn close(world: &World) {
+    world.engine().refresh_boards().await.unwrap();
+    world.engine().run(&ClosePeriods).await.unwrap();
+}
+
 async fn run(kind: JobKind, instance: &Instance) {
     worker::run(kind, &instance.engine).await.unwrap();
 }
@@ -84,7 +90,8 @@ async fn what_waits_or_fails_is_counted_until_it_is_settled() {
     let key = "st:{bad}";
     let damage = ["HSET", key, "definition", "{}", "version", "7-9"];
     world.redis.run(&damage.map(str::as_bytes)).await;
-    client.get("/v1/boards/bad/standings/day").await.expect(500);
+    let page = "/v1/boards/bad/standings/day";
+    client.once().get(page).await.expect(503);
 
     let overview = sampled(&world, "2026-11-21T12:00:01Z").await;
     assert_eq!(overview["pending_names"], 2);
@@ -108,7 +115,7 @@ async fn what_waits_or_fails_is_counted_until_it_is_settled() {
     assert_eq!([&fault["board"], &fault["job"]], ["bad", "definition"]);
 
     world.redis.run(&[b"DEL", key.as_bytes()]).await;
-    client.get("/v1/boards/bad/standings/day").await.expect(404);
+    client.get(page).await.expect(404);
     let approved = json!({"name": "ann", "status": "approved"});
     let review = client.put("/v1/members/ann/name-review", approved).await;
     review.expect(200);
@@ -272,7 +279,7 @@ async fn the_periods_that_are_closed_next_are_listed_in_order() {
     for (board, definition) in boards {
         client.define(board, definition).await;
     }
-    world.engine().run(&ClosePeriods).await.unwrap();
+    close(&world).await;
     let row =
         |board: &str, title: &str, window: &str, key: &str, [ends_at, closes_at]: [&str; 2]| {
             let at = |time: &str| format!("2026-11-{time}:00.000Z");
@@ -280,8 +287,18 @@ async fn the_periods_that_are_closed_next_are_listed_in_order() {
             "ends_at": at(ends_at), "closes_at": at(closes_at)})
         };
     let hourly = |key, times| row("hourly", "", "hour", key, times);
+    let ending = row("ending", "", "all", "all", ["21T12:30"; 2]);
+    let overview = sampled(&world, "2026-11-21T12:09:50Z").await;
+    let first = &overview["closing"].as_array().unwrap()[..2];
+    assert_eq!(
+        first[0], ending,
+        "the hour before had ended when its board was created"
+    );
+    assert_eq!(first[1]["board"], "league");
+    world.set_time("2026-11-21T12:10:00Z");
+    close(&world).await;
     let expected = [
-        row("ending", "", "all", "all", ["21T12:30"; 2]),
+        ending,
         hourly("2026-11-21T12:00Z", ["21T13:00", "21T13:10"]),
         row(
             "league",
@@ -296,12 +313,12 @@ async fn the_periods_that_are_closed_next_are_listed_in_order() {
 
     // On Sunday the day and the week end at once; a period that waits for `finalize` comes before that.
     world.set_time("2026-11-22T23:05:00Z");
-    world.engine().run(&ClosePeriods).await.unwrap();
+    close(&world).await;
     let times = ["23T00:00", "23T01:00"];
     let expected = [
         hourly("2026-11-22T22:00Z", ["22T23:00", "22T23:10"]),
         row("league", "Days", "day", "2026-11-22", times),
-        row("league", "Days", "week", "2026-W47", times),
+        row("league", "Days", "week", "2026-11-16", times),
     ];
     let overview = sampled(&world, "2026-11-22T23:05:00Z").await;
     assert_eq!(overview["closing"], json!(expected));

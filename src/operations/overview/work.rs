@@ -252,6 +252,10 @@ fn closing_of(board: &Board, now: Timestamp) -> Vec<ClosingPeriod> {
     let (Some(ends_at), Some(finalize)) = (closing::next(board, now), definition.finalize) else {
         return Vec::new();
     };
+    // Periods that had ended when `finalize` was set become final with later ones.
+    if !board.closes(ends_at) {
+        return Vec::new();
+    }
     let before = Timestamp::from_ms_clamped(ends_at.ms().saturating_sub(1));
     board
         .ending_around(before)
