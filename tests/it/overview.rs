@@ -71,9 +71,9 @@ async fn test_webhook(world: &World, name: &str, status: u16) -> Receiver {
 async fn what_waits_or_fails_is_counted_until_it_is_settled() {
     let world = World::sending(1, NOW, "").await;
     let client = world.client();
-    let queued = json!({"windows": ["day"], "ingest": "async"});
+    let definition = json!({"windows": ["day"], "ingest": "async"});
     for board in ["slow", "dead", "gone"] {
-        client.define(board, queued.clone()).await;
+        client.define(board, definition.clone()).await;
     }
     for member in ["ann", "bob"] {
         let path = format!("/v1/members/{member}/profile");
