@@ -21,7 +21,7 @@ use crate::core::{Engine, Error};
 use crate::moderation::ended_hides::EndedHides;
 use crate::moderation::tasks::job::Tasks;
 use crate::moves::job::Moves;
-use crate::operations::warnings;
+use crate::operations::{overview, warnings};
 use crate::periods::closings::work::ClosePeriods;
 use crate::periods::revisions::job::Revisions;
 use crate::queue::applying::ApplyQueues;
@@ -45,6 +45,8 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
             capacity::sample(engine).await;
             Ok(())
         }
+        JobKind::EventCounts => overview::work::count_accepted(engine).await,
+        JobKind::Overview => overview::work::sample(engine).await,
         JobKind::Rollover => engine.run(&Rollover).await,
         JobKind::Reshard => engine.run(&Moves).await,
         JobKind::Purge => engine.run(&Purge).await,

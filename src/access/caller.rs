@@ -264,6 +264,7 @@ impl Caller {
                 );
                 return Err(Problem::new(FORBIDDEN, detail));
             }
+            None if access.or.is_some_and(|scope| self.has(scope)) => {}
             None => access.scope.map_or(Ok(()), |scope| self.require(scope))?,
         }
         if self.boards.are_all() {

@@ -11,6 +11,8 @@ use crate::domain::access::Scope;
 pub struct Access {
     /// The scope; `None`: no scope is needed.
     pub scope: Option<Scope>,
+    /// Another scope that is enough, too.
+    pub or: Option<Scope>,
     /// The boards that it must be for.
     pub boards: For,
     /// Whether public boards need no key.
@@ -36,6 +38,7 @@ impl Access {
     /// Open to anyone.
     pub const OPEN: Self = Self {
         scope: None,
+        or: None,
         boards: For::All,
         is_public: false,
         is_for_players: false,
@@ -73,6 +76,13 @@ impl Access {
             is_public: true,
             ..Self::board(Scope::Read)
         }
+    }
+
+    /// Also grants access with this scope.
+    #[must_use]
+    pub const fn or_with(mut self, scope: Scope) -> Self {
+        self.or = Some(scope);
+        self
     }
 
     /// Also grants access to players that send events.

@@ -20,7 +20,7 @@ use crate::keys;
 use crate::leagues::{self, routes::tiers};
 use crate::live::{self, Streams};
 use crate::moderation::{self, tasks};
-use crate::operations::{health, upkeep};
+use crate::operations::{health, overview, upkeep};
 use crate::periods::{results, revisions, rewards};
 use crate::profiles;
 use crate::queue::{dead_letters, event_status};
@@ -147,10 +147,11 @@ table! {
         A::all(Admin).audited() => keys::routes::rotate;
         A::all(Admin) => audit::routes::list;
     }
-    "operations", "Check health, read metrics, watch queues, replay dead letters, and spread a board over a cluster." {
+    "operations", "Check health, see what waits or fails, read metrics, watch queues, replay dead letters, and spread a board over a cluster." {
         A::OPEN => health::livez;
         A::OPEN => health::readyz;
         A::OPEN => health::metrics;
+        A::all(Moderate).or_with(Configure) => overview::routes::get;
         A::all(Configure) => upkeep::routes::instances;
         A::all(Configure) => upkeep::routes::queues;
         A::board(Configure) => upkeep::routes::queue;

@@ -235,17 +235,21 @@ pub fn due(board: &Board, decided: Option<Timestamp>, now: Timestamp) -> Option<
 /// When [`due`] will return another instant, in milliseconds since the epoch; `None` for never.
 pub fn next_due_ms(board: &Board, now: Timestamp) -> Option<i64> {
     let finalize = board.definition.finalize?;
-    let waited = now.saturating_sub(finalize);
+    Some(next(board, now)?.saturating_add(finalize).ms())
+}
+
+/// The next instant that [`due`] will return.
+pub fn next(board: &Board, now: Timestamp) -> Option<Timestamp> {
+    let waited = now.saturating_sub(board.definition.finalize?);
     let closes_at = board.definition.closes_at;
     if closes_at.is_some_and(|closes_at| closes_at <= waited) {
         return None;
     }
     let units = board.closed_units();
-    let next = units
+    units
         .filter_map(|unit| board.calendar.containing(unit, waited).end())
         .chain(closes_at)
-        .min()?;
-    Some(next.saturating_add(finalize).ms())
+        .min()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
 
@@ -155,14 +156,17 @@ async fn submit_to(
     counted(engine, results)
 }
 
-/// Counts results in the metrics, and returns them.
+/// Counts results in the metrics, and accepted events for their board, and returns them.
 fn counted(engine: &Engine, results: Results) -> Results {
     for (_, result) in &results {
         let counters = &engine.event_counts;
         let counter = match result {
             Ok(Receipt::Queued(_)) => &counters.queued,
             Ok(Receipt::Accepted(accepted)) if accepted.is_duplicate => &counters.duplicate,
-            Ok(Receipt::Accepted(_)) => &counters.taken,
+            Ok(Receipt::Accepted(accepted)) => {
+                accepted.live.accepted.fetch_add(1, Ordering::Relaxed);
+                &counters.taken
+            }
             Err(_) => &counters.rejected,
         };
         counter.increment(1);

@@ -177,6 +177,13 @@ async fn write_bucket(
     Ok(written.into_iter().map(sound).collect())
 }
 
+/// How many members have a name with this review status.
+pub async fn count_reviewed(store: &Store, status: ReviewStatus) -> Result<u64, StoreError> {
+    let counts = ProfileBucket::all()
+        .map(|bucket| store.command::<u64>("ZCARD", [keys::reviews(bucket, status)]));
+    Ok(try_join_all(counts).await?.iter().sum())
+}
+
 /// Up to `count` members after `after` whose names have this review status, in byte order.
 pub async fn reviewed(
     store: &Store,

@@ -25,6 +25,7 @@ use super::hold::{Hold, Pass, Stop, WAITING_PAUSE};
 use super::intake::DyingEvent;
 use super::store::queued::{self, End, Ended, QueueEntry};
 use super::store::queues::{self, QueueName};
+use crate::core::board::store::board_notes::{self, NotedFor};
 use crate::core::jobs::faults::Subject;
 use crate::core::jobs::{Job, JobKind, Progress};
 use crate::core::write::events::{HeldEntry, IncomingEvent, Report};
@@ -422,6 +423,13 @@ impl<'a> Worker<'a> {
                 Err(StoreError::Stale) => return Ok(true),
                 ended => ended?,
             };
+            let mut all = part.iter().zip(&ended);
+            let has_died = |((_, end, _), ended): (&(_, End, _), &Ended)| {
+                matches!(end, End::Dead { .. }) && *ended == Ended::Done
+            };
+            if all.any(has_died) {
+                board_notes::note(store, NotedFor::DeadLetters, &self.live.board).await?;
+            }
             for ((entry, end, member), ended) in part.iter().zip(ended) {
                 match ended {
                     Ended::Done => {

@@ -1,6 +1,8 @@
 //! The fate of a queued event that was submitted: how it is counted, and how a refusal is stored for requests that ask
 //! for the outcome.
 
+use std::sync::atomic::Ordering;
+
 use metrics::{counter, histogram};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +43,9 @@ impl Fate {
             // Another shard remembers it, so this one still has it in the queue.
             Ok(AcceptedEvent { changed: None, .. }) => return Ok(Self::Ends(End::Known)),
             Ok(submitted) => {
+                if !submitted.is_duplicate {
+                    submitted.live.accepted.fetch_add(1, Ordering::Relaxed);
+                }
                 count_taken(incoming, submitted.is_duplicate, now);
                 return Ok(Self::Left);
             }

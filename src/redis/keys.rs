@@ -68,6 +68,7 @@
 //! | `st:{boards}:moderated` | hash | like `moving`, of boards on which members were hidden or brought back (`periods/revisions/store.rs`) |
 //! | `st:{boards}:outboxes` | hash | like `moving`, of boards whose outbox may have messages (`webhooks/outbox/store.rs`) |
 //! | `st:{boards}:queues` | sorted set | `generation tag` of shards whose queue may have events, by the epoch of its listing (`scripts/queue/put.lua`) |
+//! | `st:{boards}:dead-letters` | hash | like `moving`, of boards that may have dead letters (`queue/dead_letters/work.rs`) |
 //! | `st:{boards}:intake` | sorted set | partitions of the log, `events/3`, by their floors: the offsets assumed for shards without one (`queue/intake/`) |
 //! | `st:{boards}:intake-wanted` | set | `generation tag` of shards whose closing waits until they have reached the ends of the log |
 //! | `st:{boards}:webhooks` | hash | webhooks by name, JSON (`domain/webhook.rs`) |
@@ -80,6 +81,8 @@
 //! | `st:{boards}:sessions:site` | list | the keys of the sessions of an API key (`scripts/access/begin_session.lua`); a key of the configuration is named by its place there, `configuration:0` |
 //! | `st:{boards}:stalenesses` | hash | instances that read from replicas: how far behind these may be, in milliseconds, and until when that is valid (`scripts/redis/staleness.lua`) |
 //! | `st:{boards}:instances` | hash | what instances report about themselves, by their ids, JSON (`domain/instance.rs`) |
+//! | `st:{boards}:overview` | string | the last sample of what waits or fails, JSON (`operations/overview/`) |
+//! | `st:{boards}:accepted:29921760` | hash | `generation board` -> how many of its events were accepted in this minute since the epoch; it expires (`scripts/operations/count_accepted.lua`) |
 //! | `st:{boards}:unneeded` | set | `generation board sharding` of data to be unlinked once nothing needs it |
 //!
 //! Profiles have the tags `{profiles:00}` to `{profiles:15}`, by a hash of the member. No board has such a tag.
@@ -175,6 +178,10 @@ pub const MODERATED: &str = "st:{boards}:moderated";
 pub const OUTBOXES: &str = "st:{boards}:outboxes";
 /// The shards whose queue may have events.
 pub const QUEUES: &str = "st:{boards}:queues";
+/// The boards that may have dead letters.
+pub const DEAD_LETTERS: &str = "st:{boards}:dead-letters";
+/// The last sample of what waits or fails.
+pub const OVERVIEW: &str = "st:{boards}:overview";
 /// The partitions of the log, by their floors.
 pub const INTAKE: &str = "st:{boards}:intake";
 /// The shards that have to reach the ends of the log for a closing.
@@ -248,6 +255,11 @@ pub fn profile(member: &str) -> String {
 /// The key of the members of a bucket whose name has this review status.
 pub fn reviews(bucket: ProfileBucket, status: ReviewStatus) -> String {
     format!("st:{{{}}}:{}", bucket.tag(), status.name())
+}
+
+/// The key of how many events of each board were accepted in a minute since the epoch.
+pub fn accepted(minute: i64) -> String {
+    format!("st:{{boards}}:accepted:{minute}")
 }
 
 /// The keys of a webhook, in the order of its scripts (`scripts/lib/deliveries.lua`).
@@ -859,6 +871,8 @@ mod tests {
                 LEASES,
                 NARROW,
                 QUEUES,
+                DEAD_LETTERS,
+                OVERVIEW,
                 INTAKE,
                 INTAKE_WANTED,
                 STREAM_SECRET
@@ -879,6 +893,8 @@ mod tests {
                 "leases",
                 "narrow",
                 "queues",
+                "dead-letters",
+                "overview",
                 "intake",
                 "intake-wanted",
                 "stream-secret"

@@ -320,6 +320,8 @@ scripts! {
     "operations" {
         /// Does nothing, but fails if Redis refuses writes.
         WRITABLE = "writable", "#!lua";
+        /// Counts accepted events of boards.
+        COUNT_ACCEPTED = "count_accepted", "#!lua";
     }
     "check" {
         /// Checks whether the keys of a standing agree.
@@ -527,6 +529,7 @@ mod tests {
                 "forget_note",
                 "sweep",
                 "writable",
+                "count_accepted",
             ],
         ),
         (

@@ -46,6 +46,7 @@ mod model;
 mod moderation;
 mod moves;
 mod openapi;
+mod overview;
 mod periods;
 mod profiles;
 mod program;

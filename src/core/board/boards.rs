@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
@@ -66,6 +67,17 @@ impl Boards {
     /// The ids of the boards in memory.
     pub(crate) fn ids(&self) -> Vec<BoardId> {
         self.held.read().boards.keys().cloned().collect()
+    }
+
+    /// How many events of each board were accepted since the last call; only the boards that had some.
+    pub(crate) fn take_accepted(&self) -> Vec<(Arc<Board>, u64)> {
+        let held = self.held.read();
+        let boards = held.boards.values();
+        boards
+            .map(|live| (&live.board, live.accepted.swap(0, Ordering::Relaxed)))
+            .filter(|(_, count)| *count > 0)
+            .map(|(board, count)| (Arc::clone(board), count))
+            .collect()
     }
 
     /// Held while background work is planned from the boards in memory, so that the last plan uses the latest boards.
@@ -131,11 +143,16 @@ impl Engine {
 
     /// A board with the batchers of its shards: those that it has, if it is in memory.
     pub(crate) fn with_batchers(&self, board: Arc<Board>) -> Arc<LiveBoard> {
-        let known = self
-            .boards
-            .get(&board.id)
-            .filter(|live| live.board == board);
-        known.unwrap_or_else(|| Arc::new(LiveBoard::new(board, &self.store)))
+        let known = self.boards.get(&board.id);
+        let known = known.filter(|live| live.board.generation == board.generation);
+        match known {
+            Some(live) if live.board == board => live,
+            known => {
+                let accepted = known.map(|live| Arc::clone(&live.accepted));
+                let accepted = accepted.unwrap_or_default();
+                Arc::new(LiveBoard::new(board, &self.store, accepted))
+            }
+        }
     }
 
     /// The board from memory, or from Redis if it isn't there.

@@ -1,7 +1,7 @@
 //! A board in memory, with the batchers of its shards.
 
 use std::any::Any;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -37,6 +37,9 @@ pub struct LiveBoard {
     pub(crate) homes: Vec<LiveHome>,
     /// Whether it is noted that it has events. On a board with one shard, the event's own call notes it.
     pub(crate) is_used: AtomicBool,
+    /// How many events this instance has accepted since it last added them to the counts in Redis. The copies of later
+    /// definitions share it.
+    pub(crate) accepted: Arc<AtomicU64>,
     /// What seats members in its cohorts, if it is a league.
     pub(crate) seating: Seating,
     /// Seats in its cohorts that were found.
@@ -62,7 +65,7 @@ pub struct LiveShard {
 }
 
 impl LiveBoard {
-    pub(crate) fn new(board: Arc<Board>, store: &Arc<Store>) -> Self {
+    pub(crate) fn new(board: Arc<Board>, store: &Arc<Store>, accepted: Arc<AtomicU64>) -> Self {
         let shards = board.shards().into_iter();
         Self {
             routes: Mutex::default(),
@@ -72,6 +75,7 @@ impl LiveBoard {
             seating: Seating::of(&board, store),
             known_seats: KnownSeats::default(),
             is_used: AtomicBool::new(board.placement.current.is_together()),
+            accepted,
             finishing: tokio::sync::Mutex::default(),
             board,
         }

@@ -33,6 +33,8 @@
 //! | `staleness` | `redis/staleness.rs` | everyone's: registers how stale this instance's replicas may be | 1 s |
 //! | `instances` | `core/jobs/instances.rs` | everyone's: announces this instance to others | 10 s |
 //! | `queue-sizes` | `queue/capacity.rs` | everyone's: looks up how much waits in queues | 1 s |
+//! | `event-counts` | `operations/overview/work.rs` | everyone's: adds to the counts of boards' events, by minute | 10 s |
+//! | `overview` | `operations/overview/work.rs` | a loop: samples what waits or fails, unless another instance just has | 10 s |
 //! | `rollover` | `core/read/rollover.rs` | completes derived standings ahead of time | 500 ms |
 //! | `purge` | `core/board/purge.rs` | unlinks data that nothing needs | 1 s |
 //! | `registries` | `core/board/registries.rs` | takes names of expired keys out of registries | 1 s; each registry every hour |
@@ -156,6 +158,10 @@ jobs! {
     Instances = "instances", Everyone, 10_000;
     /// Looks up how much waits in queues.
     QueueSizes = "queue-sizes", Everyone, 1_000;
+    /// Counts accepted events of boards.
+    EventCounts = "event-counts", Everyone, 10_000;
+    /// Samples what waits or fails.
+    Overview = "overview", Anyone, 10_000;
     /// Completes derived standings ahead of time.
     Rollover = "rollover", Anyone, 500;
     /// Moves the data of a board to other shards.

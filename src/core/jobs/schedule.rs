@@ -50,6 +50,13 @@ impl<K: Clone + Hash + Ord> Schedule<K> {
         }
     }
 
+    /// The next `count` items that are not due yet, in the order of their times.
+    pub fn next(&self, now: Timestamp, count: usize) -> Vec<K> {
+        let items = self.items.lock();
+        let later = items.by_time.iter().filter(|(at_ms, _)| *at_ms > now.ms());
+        later.take(count).map(|(_, item)| item.clone()).collect()
+    }
+
     /// The items that are due, longest due first.
     pub fn due(&self, now: Timestamp) -> Vec<K> {
         let items = self.items.lock();
@@ -84,6 +91,8 @@ mod tests {
         schedule.set(&"a", 20);
         schedule.set(&"b", 10);
         schedule.set(&"c", 30);
+        let next = |ms| schedule.next(Timestamp::from_ms_clamped(ms), 2);
+        assert_eq!([next(9), next(10)], [["b", "a"], ["a", "c"]]);
         assert_eq!(due(9), [""; 0]);
         assert_eq!(due(20), ["b", "a"]);
         schedule.set(&"a", 40);

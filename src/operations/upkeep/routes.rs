@@ -63,7 +63,7 @@ pub struct LogBody {
 }
 
 impl QueueBody {
-    fn new(board: &BoardId, waiting: &WaitingEvents) -> Self {
+    pub(crate) fn new(board: &BoardId, waiting: &WaitingEvents) -> Self {
         Self {
             board: board.to_string(),
             events: waiting.size.events,

@@ -153,6 +153,12 @@ pub async fn all(store: &Store, shard: &Shard) -> Result<Vec<DeadLetter>, StoreE
     Ok(found.into_iter().map(DeadLetter::from).collect())
 }
 
+/// How many dead letters a shard has, with those that are no longer shown.
+pub async fn count(store: &Store, shard: &Shard) -> Result<u64, StoreError> {
+    let letters = keys::single(shard, Kind::DeadLetters);
+    store.command("XLEN", [letters]).await
+}
+
 /// Up to `count` dead letters of a shard from a place on, in order. Those without fields are about to be removed, since
 /// their member was erased.
 pub async fn list(

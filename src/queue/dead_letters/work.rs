@@ -1,9 +1,12 @@
-//! Lists, replays and discards the dead letters of boards.
+//! Lists, counts, replays and discards the dead letters of boards.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use futures::stream::{self, StreamExt};
+
 use super::store::{self, DEAD_LETTERS_KEPT, DeadLetter, LetterId, Replayed};
+use crate::core::board::store::board_notes::{self, NotedBoard, NotedFor};
 use crate::core::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::event::Rejection;
 use crate::domain::ids::{BoardId, EventId};
@@ -20,6 +23,8 @@ use crate::runtime::join::try_join_all;
 
 /// The maximum number of letters that one call reads.
 const PART_MAX: usize = 100;
+/// For how many boards letters are counted at a time.
+const BOARDS_AT_ONCE: usize = 16;
 
 #[derive(Clone, Debug)]
 pub struct FoundLetter {
@@ -131,6 +136,45 @@ pub async fn list(
             Ok((Arc::clone(&live), part))
         })
         .await
+}
+
+/// How many dead letters boards have. Letters that are too old are counted until newer ones come. Boards that can't be read
+/// are left out.
+pub(crate) async fn counts(engine: &Engine) -> Result<Vec<(BoardId, u64)>, Error> {
+    let noted = board_notes::noted(&engine.store, NotedFor::DeadLetters).await?;
+    let mut counted = stream::iter(noted)
+        .map(async |noted| {
+            let count = count(engine, &noted).await;
+            (noted, count)
+        })
+        .buffer_unordered(BOARDS_AT_ONCE);
+    let mut counts = Vec::new();
+    while let Some((noted, count)) = counted.next().await {
+        match count {
+            Ok(0) => board_notes::forget(&engine.store, NotedFor::DeadLetters, &noted).await?,
+            Ok(count) => counts.push((noted.id, count)),
+            Err(error) if error.is_fault() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(counts)
+}
+
+/// How many dead letters a noted board has; none if it was deleted. The board is read from Redis: a copy may not know yet
+/// that it has moved.
+async fn count(engine: &Engine, noted: &NotedBoard) -> Result<u64, Error> {
+    let board = match engine.board(&noted.id).await {
+        Err(Error::BoardNotFound(_)) => return Ok(0),
+        board => board?,
+    };
+    if board.generation != noted.generation {
+        return Ok(0);
+    }
+    let shards = board.shards();
+    let counts = shards
+        .iter()
+        .map(|shard| store::count(&engine.store, shard));
+    Ok(try_join_all(counts).await?.iter().sum())
 }
 
 /// Puts the event of a dead letter back into its queue, with its id, its instant and its time of queuing, and removes the

@@ -16,6 +16,8 @@ use crate::webhooks::store::WEBHOOKS_MAX;
 
 /// How many deliveries of a webhook may wait. Further ones become dead letters at once.
 const PENDING_MAX: usize = 10_000;
+/// How many of the deliveries that are due last are asked whether they have failed.
+const LAST_DUE: usize = 20;
 /// How long an instance's claim on a delivery lasts: longer than a try takes.
 const CLAIMED_FOR: Span = Span::seconds(30);
 
@@ -278,6 +280,14 @@ async fn read(
             })
         })
         .collect())
+}
+
+/// Whether a delivery of a webhook has failed and will be tried again.
+pub async fn is_failing(store: &Store, name: &WebhookName) -> Result<bool, StoreError> {
+    // Those that have failed are due after those that were never tried, except for the ones that are being sent.
+    let last = list(store, name, Some(DeliveryStatus::Pending), None, LAST_DUE);
+    let mut last = last.await?.items.into_iter();
+    Ok(last.any(|named| named.delivery.tries_in_row > 0))
 }
 
 /// How many deliveries of a webhook have this status.

@@ -68,6 +68,9 @@ fn describe(operation: &mut Operation, tag: &table::Tag, access: Access) {
         SecurityRequirement::default(),
         SecurityRequirement::new("api_key", [] as [&str; 0]),
     ]);
+    let or = access
+        .or
+        .map_or_else(String::new, |or| format!(" or `{}`", or.name()));
     let callers = if access.is_public {
         "; none on a public board"
     } else if access.is_for_players {
@@ -77,7 +80,7 @@ fn describe(operation: &mut Operation, tag: &table::Tag, access: Access) {
     };
     let description = operation.description.take();
     let description = description.map_or_else(String::new, |text| text + "\n\n");
-    operation.description = Some(format!("{description}Scope: `{scope}`{callers}."));
+    operation.description = Some(format!("{description}Scope: `{scope}`{or}{callers}."));
 }
 
 /// All operations, with their paths and methods.

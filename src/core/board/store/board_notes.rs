@@ -1,5 +1,5 @@
-//! Notes that a board has something for a job: messages in its outbox, hides that its results do not take into account, or
-//! a move to other shards.
+//! Notes that a board has something for a job: messages in its outbox, hides that its results do not take into account, a
+//! move to other shards, or dead letters.
 //!
 //! What the job looks at is under the tag of the board, and the note among the keys of all boards, in another slot. So a
 //! call that gives the job something to do notes it *afterwards*, and before its own work counts as done. If it dies in
@@ -24,6 +24,8 @@ pub enum NotedFor {
     Revision,
     /// It may be moving to other shards.
     Move,
+    /// It may have dead letters.
+    DeadLetters,
 }
 
 impl NotedFor {
@@ -32,6 +34,7 @@ impl NotedFor {
             Self::Outbox => keys::OUTBOXES,
             Self::Revision => keys::MODERATED,
             Self::Move => keys::MOVING,
+            Self::DeadLetters => keys::DEAD_LETTERS,
         }
     }
 }
