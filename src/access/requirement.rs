@@ -11,6 +11,8 @@ use crate::domain::access::Scope;
 pub struct Access {
     /// The scope; `None`: no scope is needed.
     pub scope: Option<Scope>,
+    /// The scopes any of which suffices instead. The handler decides what such a caller sees.
+    pub or: &'static [Scope],
     /// The boards that it must be for.
     pub boards: For,
     /// Whether public boards need no key.
@@ -36,6 +38,7 @@ impl Access {
     /// Open to anyone.
     pub const OPEN: Self = Self {
         scope: None,
+        or: &[],
         boards: For::All,
         is_public: false,
         is_for_players: false,
@@ -73,6 +76,20 @@ impl Access {
             is_public: true,
             ..Self::board(Scope::Read)
         }
+    }
+
+    /// Also grants access with any of these scopes.
+    #[must_use]
+    pub const fn or(mut self, scopes: &'static [Scope]) -> Self {
+        self.or = scopes;
+        self
+    }
+
+    /// The scopes any of which suffices, in their order; empty if none is needed.
+    pub fn scopes(self) -> Vec<Scope> {
+        let mut scopes = [self.scope.as_slice(), self.or].concat();
+        scopes.sort_unstable();
+        scopes
     }
 
     /// Also grants access to players that send events.

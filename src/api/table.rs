@@ -68,7 +68,7 @@ table! {
         A::board(Configure).audited() => boards::routes::patch;
         A::board(Configure) => boards::routes::get;
         A::board(Configure).audited() => boards::routes::delete;
-        A::all(Configure) => boards::routes::list;
+        A::each(Moderate).or(&[Read, Configure]) => boards::routes::list;
         A::public() => standings::routes::summary::get;
         A::board(Configure).audited() => initial::routes::patch;
         A::board(Configure) => initial::routes::get;
