@@ -146,13 +146,18 @@ impl Caller {
 
     /// Checks that the caller has a scope.
     pub fn require(&self, scope: Scope) -> Result<(), Problem> {
-        if self.has(scope) {
+        self.require_any(&[scope])
+    }
+
+    /// Checks that the caller has one of these scopes.
+    fn require_any(&self, scopes: &[Scope]) -> Result<(), Problem> {
+        if scopes.iter().any(|scope| self.has(*scope)) {
             return Ok(());
         }
-        let scope = scope.name();
+        let scope = Scope::listed(scopes);
         let detail = match &self.known_by {
-            KnownBy::Visit(_) => format!("this needs an API key with the scope `{scope}`"),
-            _ => format!("this needs the scope `{scope}`; {}", self.own_scopes()),
+            KnownBy::Visit(_) => format!("this needs an API key with the scope {scope}"),
+            _ => format!("this needs the scope {scope}; {}", self.own_scopes()),
         };
         Err(self.refused(detail))
     }
@@ -264,8 +269,8 @@ impl Caller {
                 );
                 return Err(Problem::new(FORBIDDEN, detail));
             }
-            None if access.or.is_some_and(|scope| self.has(scope)) => {}
-            None => access.scope.map_or(Ok(()), |scope| self.require(scope))?,
+            None if access.scope.is_none_or(|scope| self.has(scope)) => {}
+            None => self.require_any(&access.scopes())?,
         }
         if self.boards.are_all() {
             return Ok(());

@@ -11,8 +11,8 @@ use crate::domain::access::Scope;
 pub struct Access {
     /// The scope; `None`: no scope is needed.
     pub scope: Option<Scope>,
-    /// Another scope that is enough, too.
-    pub or: Option<Scope>,
+    /// The scopes any of which suffices instead. The handler decides what such a caller sees.
+    pub or: &'static [Scope],
     /// The boards that it must be for.
     pub boards: For,
     /// Whether public boards need no key.
@@ -38,7 +38,7 @@ impl Access {
     /// Open to anyone.
     pub const OPEN: Self = Self {
         scope: None,
-        or: None,
+        or: &[],
         boards: For::All,
         is_public: false,
         is_for_players: false,
@@ -78,11 +78,18 @@ impl Access {
         }
     }
 
-    /// Also grants access with this scope.
+    /// Also grants access with any of these scopes.
     #[must_use]
-    pub const fn or_with(mut self, scope: Scope) -> Self {
-        self.or = Some(scope);
+    pub const fn or(mut self, scopes: &'static [Scope]) -> Self {
+        self.or = scopes;
         self
+    }
+
+    /// The scopes any of which suffices, in their order; empty if none is needed.
+    pub fn scopes(self) -> Vec<Scope> {
+        let mut scopes = [self.scope.as_slice(), self.or].concat();
+        scopes.sort_unstable();
+        scopes
     }
 
     /// Also grants access to players that send events.

@@ -68,7 +68,7 @@ table! {
         A::board(Configure).audited() => boards::routes::patch;
         A::board(Configure) => boards::routes::get;
         A::board(Configure).audited() => boards::routes::delete;
-        A::all(Configure) => boards::routes::list;
+        A::each(Moderate).or(&[Read, Configure]) => boards::routes::list;
         A::public() => standings::routes::summary::get;
         A::board(Configure).audited() => initial::routes::patch;
         A::board(Configure) => initial::routes::get;
@@ -151,7 +151,7 @@ table! {
         A::OPEN => health::livez;
         A::OPEN => health::readyz;
         A::OPEN => health::metrics;
-        A::all(Moderate).or_with(Configure) => overview::routes::get;
+        A::all(Moderate).or(&[Configure]) => overview::routes::get;
         A::all(Configure) => upkeep::routes::instances;
         A::all(Configure) => upkeep::routes::queues;
         A::board(Configure) => upkeep::routes::queue;

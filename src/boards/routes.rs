@@ -1,5 +1,6 @@
 //! `/v1/boards`: definitions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -9,7 +10,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::draft::{Draft, Fields};
 use super::preview::BoardPreview;
-use super::work::{self, Precondition, Terms};
+use super::work::{self, Precondition, Terms, WantedBoards};
+use crate::access::Caller;
+use crate::domain::access::Scope;
 use crate::domain::board::{Board, Definition};
 use crate::domain::ids::BoardId;
 use crate::domain::window::Window;
@@ -40,12 +43,52 @@ impl From<Arc<Board>> for BoardBody {
     }
 }
 
+/// A board of a list.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum ListedBoard {
+    Whole(Box<BoardBody>),
+    Outline(BoardOutline),
+}
+
+/// What a caller that may not configure a board sees of its definition in a list.
+#[derive(Debug, Serialize)]
+pub struct BoardOutline {
+    pub board: String,
+    pub title: String,
+    pub tags: BTreeSet<String>,
+    pub public: bool,
+    pub windows: Vec<Window>,
+}
+
+/// A board in a list: its id, title, tags and windows, and whether it is public. For callers with the scope `configure` it
+/// has the whole definition.
+// The document puts its fields together from those of `Definition`.
+#[derive(ToSchema)]
+#[schema(as = ListedBoard)]
+pub struct ListedBoardSchema {}
+
+impl From<Arc<Board>> for BoardOutline {
+    fn from(board: Arc<Board>) -> Self {
+        let definition = &board.definition;
+        Self {
+            board: board.id.to_string(),
+            title: definition.title.clone(),
+            tags: definition.tags.clone(),
+            public: definition.public,
+            windows: definition.windows.clone(),
+        }
+    }
+}
+
 /// A part of the list of boards.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BoardList {
     /// The boards, ordered by id.
-    pub boards: Vec<BoardBody>,
-    /// The boards of this part whose stored definition the service can't read: a newer release may have written it.
+    #[schema(value_type = Vec<ListedBoardSchema>)]
+    pub boards: Vec<ListedBoard>,
+    /// The boards of this part whose stored definition the service can't read: a newer release may have written it. Empty
+    /// without the scope `configure`.
     pub unreadable: Vec<UnreadableBoard>,
     /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
@@ -93,7 +136,7 @@ part_params! {
     /// Which part of the list the answer has.
     ListParams {
         /// Only boards with this tag. A part then has the matching ones of the next `limit` boards: it may be empty even if
-        /// more follow.
+        /// more follow. The same applies to an API key for a pattern with characters after its first `*`.
         tag: Option<String>,
     }
     limit(default = 100, maximum = 1000)
@@ -246,17 +289,37 @@ pub async fn get(State(app): Shared, board: BoardId) -> Result<Response, Problem
 }
 
 /// List boards.
+///
+/// The list has the boards that the API key is for. With the scope `configure` it has their definitions; otherwise only
+/// their ids, titles, tags and windows, and whether they are public.
 #[utoipa::path(
     get, path = "/v1/boards", operation_id = "list_boards",
     params(ListParams),
     responses((status = 200, description = "The boards, ordered by id", body = BoardList))
 )]
-pub async fn list(State(app): Shared, Query(params): Query<ListParams>) -> JsonResult<BoardList> {
+pub async fn list(
+    State(app): Shared,
+    caller: Caller,
+    Query(params): Query<ListParams>,
+) -> JsonResult<BoardList> {
     let (after, limit) = params.part(BoardId::parse)?;
-    let listed = work::list(&app.engine, after.as_ref(), limit, params.tag.as_deref()).await?;
-    let unreadable = listed.unreadable.into_iter();
+    let is_whole = caller.has(Scope::Configure);
+    let wanted = WantedBoards {
+        boards: caller.boards(),
+        tag: params.tag.as_deref(),
+        is_whole,
+    };
+    let listed = work::list(&app.engine, &wanted, after.as_ref(), limit).await?;
+    let shown = |board: Arc<Board>| {
+        if is_whole {
+            ListedBoard::Whole(Box::new(board.into()))
+        } else {
+            ListedBoard::Outline(board.into())
+        }
+    };
+    let unreadable = listed.unreadable.into_iter().filter(|_| is_whole);
     Ok(JsonResponse(BoardList {
-        boards: listed.boards.into_iter().map(BoardBody::from).collect(),
+        boards: listed.boards.into_iter().map(shown).collect(),
         unreadable: unreadable
             .map(|(board, error)| UnreadableBoard {
                 board: board.to_string(),

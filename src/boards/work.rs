@@ -12,6 +12,7 @@ use crate::core::attempts::until_unchanged;
 use crate::core::board::store::board_notes::{self, NotedFor};
 use crate::core::board::store::boards::{self, Defined, StoredBoard};
 use crate::core::{Engine, Error, Outdated};
+use crate::domain::access::Boards;
 use crate::domain::board::{Board, Definition, FieldError};
 use crate::domain::ids::BoardId;
 use crate::domain::part::Part;
@@ -31,6 +32,31 @@ pub struct ListedBoards {
     pub unreadable: Vec<(BoardId, Error)>,
     /// The id after which the next part begins; `None`: this is the last part.
     pub next: Option<BoardId>,
+}
+
+/// The boards that a list should have.
+#[derive(Clone, Copy, Debug)]
+pub struct WantedBoards<'a> {
+    /// Only these.
+    pub boards: &'a Boards,
+    /// Only those with this tag, if there is one.
+    pub tag: Option<&'a str>,
+    /// Whether the stored definitions are wanted. Otherwise the definitions in memory suffice.
+    pub is_whole: bool,
+}
+
+impl WantedBoards<'_> {
+    fn has_tag(&self, board: &Board) -> bool {
+        let tags = &board.definition.tags;
+        self.tag.is_none_or(|tag| tags.contains(tag))
+    }
+
+    async fn read(&self, engine: &Engine, id: &BoardId) -> Result<Arc<Board>, Error> {
+        match engine.boards.get(id).filter(|_| !self.is_whole) {
+            Some(live) => Ok(Arc::clone(&live.board)),
+            None => engine.board(id).await,
+        }
+    }
 }
 
 /// A request's conditions on the stored definition that it replaces or deletes.
@@ -76,28 +102,28 @@ impl Precondition {
     }
 }
 
-/// The boards, with this tag if one is given, among the next `count` after `after`, in the order of ids.
+/// The boards that are wanted among the next `count` after `after`, in the order of ids.
 pub async fn list(
     engine: &Engine,
+    wanted: &WantedBoards<'_>,
     after: Option<&BoardId>,
     count: usize,
-    tag: Option<&str>,
 ) -> Result<ListedBoards, Error> {
-    let ids = boards::ids(&engine.store, after, count + 1).await?;
-    let Part { items, next } = Part::split(ids, count, BoardId::clone);
+    let ids = boards::ids_near(&engine.store, wanted.boards, after, count + 1).await?;
+    let Part { mut items, next } = Part::split(ids, count, BoardId::clone);
+    items.retain(|id| wanted.boards.has(id));
     let mut listed = ListedBoards {
         next,
         ..ListedBoards::default()
     };
     let read: Vec<_> = stream::iter(items)
-        .map(async |id| (engine.board(&id).await, id))
+        .map(async |id| (wanted.read(engine, &id).await, id))
         .buffered(LOADS_MAX)
         .collect()
         .await;
-    let has_tag = |board: &Board| tag.is_none_or(|tag| board.definition.tags.contains(tag));
     for (board, id) in read {
         match board {
-            Ok(board) if !has_tag(&board) => {}
+            Ok(board) if !wanted.has_tag(&board) => {}
             Ok(board) => listed.boards.push(board),
             // It was just deleted.
             Err(Error::BoardNotFound(_)) => {}

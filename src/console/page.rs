@@ -270,7 +270,9 @@ pub(super) fn to(path: &[&str], query: &[(&str, &str)]) -> Response {
 /// Adds what every page has to a response.
 pub(super) fn finish(visitor: &Visitor, mut response: Response) -> Response {
     let headers = response.headers_mut();
-    headers.extend(HEADERS.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
     if let Some(cookie) = visitor.forms_cookie() {
         headers.append(header::SET_COOKIE, cookie);
     }

@@ -136,23 +136,29 @@ pub(super) async fn claim(
     Ok(Redirect::to(&result).into_response())
 }
 
-/// The format of an export.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The form of an export, as in `/v1`.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct ExportParams {
     format: String,
-    #[serde(default)]
     cohort: String,
+    include: String,
+    bom: String,
 }
 
 /// Passes on the export as a stream.
 pub(super) async fn export(
     viewer: Viewer,
     Path((board, window, key)): Path<(String, String, String)>,
-    Query(ExportParams { format, cohort }): Query<ExportParams>,
+    Query(params): Query<ExportParams>,
 ) -> Answer {
     let path = period_path(&board, &window, &key, &["export"]);
-    let query = [("format", format.as_str()), ("cohort", &cohort)];
+    let query = [
+        ("format", &*params.format),
+        ("cohort", &params.cohort),
+        ("include", &params.include),
+        ("bom", &params.bom),
+    ];
     let exported_at = v1_with(&path, &query);
     viewer.respond(Method::GET, &exported_at, &[], None).await
 }

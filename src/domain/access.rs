@@ -41,6 +41,22 @@ words! {
     }
 }
 
+impl Scope {
+    /// Scopes any of which suffices, for people: `` `read`, `moderate` or `configure` ``.
+    pub fn listed(scopes: &[Self]) -> String {
+        let names: Vec<_> = scopes
+            .iter()
+            .map(|scope| format!("`{}`", scope.name()))
+            .collect();
+        match names.split_last() {
+            Some((last, others)) if !others.is_empty() => {
+                format!("{} or {last}", others.join(", "))
+            }
+            _ => names.concat(),
+        }
+    }
+}
+
 /// One that takes from what all callers share.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Taker {
@@ -156,6 +172,22 @@ impl BoardPattern {
     }
 }
 
+/// A range of board ids in byte order.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct IdRange<'a> {
+    /// How all of its ids begin.
+    pub prefix: &'a str,
+    /// Whether it has only the id that is the prefix itself.
+    pub is_single: bool,
+}
+
+impl IdRange<'_> {
+    /// Whether it has ids after this one.
+    pub fn goes_beyond(&self, id: &str) -> bool {
+        id < self.prefix || (!self.is_single && id.starts_with(self.prefix))
+    }
+}
+
 /// The boards that a caller has access to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Boards(Arc<[BoardPattern]>);
@@ -185,6 +217,26 @@ impl Boards {
     /// The patterns as text.
     pub fn patterns(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|pattern| &*pattern.0)
+    }
+
+    /// The ranges of ids in which all of them are: in order, and disjoint.
+    pub fn ranges(&self) -> Vec<IdRange<'_>> {
+        let mut ranges: Vec<_> = self
+            .patterns()
+            .map(|pattern| {
+                let begins = pattern.split_once('*').map(|(prefix, _)| prefix);
+                IdRange {
+                    prefix: begins.unwrap_or(pattern),
+                    is_single: begins.is_none(),
+                }
+            })
+            .collect();
+        ranges.sort_unstable_by_key(|range| (range.prefix, range.is_single));
+        ranges.dedup_by(|next, range| {
+            let is_within = !range.is_single && next.prefix.starts_with(range.prefix);
+            is_within || next == range
+        });
+        ranges
     }
 
     /// Whether this board is among them.
@@ -375,6 +427,33 @@ mod tests {
         ] {
             assert!(!covers(&[own], &[other]), "{own} {other}");
         }
+    }
+
+    #[test]
+    fn boards_are_in_few_disjoint_ranges_of_ids() {
+        let ranges = |patterns: &[&str]| {
+            let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
+            let boards = Boards::parse(&patterns).unwrap();
+            let ranges = boards.ranges();
+            let named = ranges.iter().map(|range| {
+                let end = if range.is_single { "" } else { "…" };
+                format!("{}{end}", range.prefix)
+            });
+            named.collect::<Vec<_>>().join(" ")
+        };
+        for (patterns, expected) in [
+            (&["run"][..], "run"),
+            (&["vote-*", "run", "run"], "run vote-…"),
+            (&["a*", "a", "ab", "a*b*", "b"], "a… b"),
+            (&["a", "ab", "a.b*", "a.*-eu"], "a a.… ab"),
+            (&["*-eu", "run"], "…"),
+        ] {
+            assert_eq!(ranges(patterns), expected, "{patterns:?}");
+        }
+        let range = |prefix, is_single| IdRange { prefix, is_single };
+        assert!(range("b", true).goes_beyond("a") && range("b", false).goes_beyond("b"));
+        assert!(range("b", false).goes_beyond("b1") && range("b", false).goes_beyond("a"));
+        assert!(!range("b", true).goes_beyond("b") && !range("b", false).goes_beyond("c"));
     }
 
     #[test]

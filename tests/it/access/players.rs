@@ -280,7 +280,7 @@ async fn a_player_reads_and_sends_and_does_nothing_else() {
     ] {
         let player = scene.player("alice", scopes);
         for route in routes().iter().filter(|route| route.access.scope.is_some()) {
-            let has = match route.access.scope.unwrap() {
+            let has = match route.access.scopes()[0] {
                 Scope::Read => scopes.contains(&"read"),
                 // What it may do with its own profile has a test of its own.
                 Scope::Write if route.access.boards == For::All => {

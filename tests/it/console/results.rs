@@ -247,9 +247,18 @@ async fn an_export_goes_through_the_session() {
         assert_eq!(shown.header("content-type"), kind);
         let name = format!("attachment; filename=\"b-day-2026-11-21.{format}\"");
         assert_eq!(shown.header("content-disposition"), name);
+        let rules = shown.headers.get_all("cache-control");
+        assert_eq!(rules.iter().collect::<Vec<_>>(), ["private, no-store"]);
         let own = format!("/v1/boards/b/standings/day/periods/2026-11-21{export}");
         assert_eq!(shown.expect(200), admin.get(&own).await.text);
     }
+    let with_names = "/export?format=csv&include=profile&bom=true";
+    let csv = browser
+        .get(&format!("{FIRST}{with_names}"))
+        .await
+        .expect(200);
+    let columns = "\u{feff}rank,member,score,reached_at,name,avatar_url,attributes\n";
+    assert!(csv.starts_with(columns), "{csv}");
     let wrong = browser.get(&format!("{FIRST}/export?format=pdf")).await;
     assert!(wrong.expect(400).contains("<h1>"));
     let running = format!("{STANDING}/periods/current/export?format=csv");

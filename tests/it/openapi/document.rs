@@ -61,16 +61,14 @@ fn add_api_keys(document: &mut OpenApi) {
 /// Gives an operation its tag, and the scope that it needs.
 fn describe(operation: &mut Operation, tag: &table::Tag, access: Access) {
     operation.tags = Some(vec![tag.name.to_owned()]);
-    let Some(scope) = access.scope.map(Scope::name) else {
+    if access.scope.is_none() {
         return;
-    };
+    }
+    let scope = Scope::listed(&access.scopes());
     operation.security = Some(vec![
         SecurityRequirement::default(),
         SecurityRequirement::new("api_key", [] as [&str; 0]),
     ]);
-    let or = access
-        .or
-        .map_or_else(String::new, |or| format!(" or `{}`", or.name()));
     let callers = if access.is_public {
         "; none on a public board"
     } else if access.is_for_players {
@@ -80,7 +78,7 @@ fn describe(operation: &mut Operation, tag: &table::Tag, access: Access) {
     };
     let description = operation.description.take();
     let description = description.map_or_else(String::new, |text| text + "\n\n");
-    operation.description = Some(format!("{description}Scope: `{scope}`{or}{callers}."));
+    operation.description = Some(format!("{description}Scope: {scope}{callers}."));
 }
 
 /// All operations, with their paths and methods.

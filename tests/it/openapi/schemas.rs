@@ -399,8 +399,10 @@ fn check_answer(place: &str, schema: &Value) {
         for (name, field) in schema["properties"].as_object().unwrap() {
             let place = format!("{place}/{name}");
             let is_right = !is_nullable(field) || is_required(schema, name) || is_included(name);
+            // Callers that may not configure a board see only some of its fields in a list.
+            let is_restricted = place.starts_with("ListedBoard/");
             assert!(
-                is_right || ON_DEMAND.contains(&&*place),
+                is_right || is_restricted || ON_DEMAND.contains(&&*place),
                 "{place} is not required"
             );
         }

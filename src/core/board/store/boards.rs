@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::definitions::{StoredDefinition, board_of, salvage};
+use crate::domain::access::{Boards, IdRange};
 use crate::domain::board::Board;
 use crate::domain::closing::Closings;
 use crate::domain::ids::BoardId;
@@ -242,6 +243,37 @@ pub async fn ids(
     count: usize,
 ) -> Result<Vec<BoardId>, StoreError> {
     let ids = listed(store, keys::LIVE, after.map(BoardId::as_str), count).await?;
+    Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
+}
+
+/// Up to `count` ids of boards in byte order, after `after`, from the ranges in which these boards are. A pattern with an
+/// inner `*` does not match all of them.
+pub async fn ids_near(
+    store: &Store,
+    boards: &Boards,
+    after: Option<&BoardId>,
+    count: usize,
+) -> Result<Vec<BoardId>, StoreError> {
+    let mut ids: Vec<String> = Vec::new();
+    let after = after.map(BoardId::as_str);
+    let ranges = boards.ranges().into_iter();
+    for IdRange { prefix, is_single } in
+        ranges.filter(|range| after.is_none_or(|after| range.goes_beyond(after)))
+    {
+        let from = match after.filter(|after| *after >= prefix) {
+            Some(after) => format!("({after}"),
+            None => format!("[{prefix}"),
+        };
+        // Greater than every character of an id.
+        let end = if is_single { "" } else { "\u{7f}" };
+        let to = format!("[{prefix}{end}");
+        let left = (count - ids.len()).to_string();
+        let range = [keys::LIVE, &from, &to, "BYLEX", "LIMIT", "0", &left];
+        ids.extend(store.command::<Vec<String>>("ZRANGE", range).await?);
+        if ids.len() >= count {
+            break;
+        }
+    }
     Ok(ids.iter().flat_map(|id| BoardId::parse(id)).collect())
 }
 

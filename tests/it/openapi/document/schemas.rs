@@ -85,6 +85,7 @@ pub(super) fn settle(document: &mut OpenApi) {
         settled.insert(name_of_taken(&name, &split), schema);
     }
     add_patch(&mut settled);
+    add_listed_board(&mut settled);
     let used = reachable(&settled, &[taken_roots, sent_roots].concat());
     settled.retain(|name, _| used.contains(name));
     name_enums(&mut settled);
@@ -201,6 +202,21 @@ fn add_board(schemas: &mut Schemas) {
     board.properties.insert("board".into(), id);
     board.required = board.properties.keys().cloned().collect();
     schemas.insert("Board".into(), Schema::Object(board).into());
+}
+
+/// A board in a list has all fields of a board, most of them only for callers that may configure it. Only its description
+/// comes from the code.
+fn add_listed_board(schemas: &mut Schemas) {
+    let mut listed = object(&schemas["Board"])
+        .expect("a board is an object")
+        .clone();
+    if let Some(before) = object(&schemas["ListedBoard"]) {
+        listed.description.clone_from(&before.description);
+    }
+    listed.required = ["board", "title", "tags", "public", "windows"]
+        .map(str::to_owned)
+        .into();
+    schemas.insert("ListedBoard".to_owned(), Schema::Object(listed).into());
 }
 
 /// An event whose board the path names is an event of a batch without its board.
