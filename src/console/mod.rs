@@ -45,6 +45,7 @@ mod names;
 mod page;
 mod parts;
 mod periods;
+mod problems;
 mod profiles;
 mod queue;
 mod quotas;
@@ -145,6 +146,8 @@ pub(crate) fn router(console: Arc<Console>) -> Router {
         .nest("/console", pages)
         .route_layer(from_fn_with_state(console, around))
         .route("/console/assets/{file}", get(assets::file))
+        .route("/problems", get(problems::list))
+        .route("/problems/{name}", get(problems::explain))
 }
 
 fn of_keys() -> Router {
