@@ -124,6 +124,7 @@ pub(crate) fn router(console: Arc<Console>) -> Router {
         .route("/service/memory", get(service::memory))
         .route("/audit", get(audit::list))
         .route("/define", get(define::show).post(define::put))
+        .route("/first-board", post(home::create))
         .route("/names", get(names::list))
         .route("/members", get(members::list))
         .route("/profiles", get(profiles::show).post(profiles::store))

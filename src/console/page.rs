@@ -99,7 +99,7 @@ impl Visitor {
                 ],
             ),
         ];
-        let own = self.address.strip_prefix("/console").unwrap_or_default();
+        let own = self.address.strip_prefix("/console").unwrap_or("/other");
         let own = own.split(['/', '?']).find(|part| !part.is_empty());
         let own = own.map_or("", |page| match page {
             "define" => "boards",

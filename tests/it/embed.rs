@@ -261,7 +261,7 @@ async fn a_cohort_of_a_public_league_is_shown() {
     }
     let page = get(world.client(), "/embed/league/week?cohort=bronze-1").await;
     assert_eq!(page.status, 200, "{}", page.text);
-    let stream = "/v1/boards/league/standings/week/stream?cohort=bronze-1";
+    let stream = "/v1/boards/league/standings/week/stream?size=10&#38;cohort=bronze-1";
     for part in [
         ">bronze-1<",
         ">Week of 16 November<",
