@@ -18,7 +18,7 @@ use crate::embed::{self, EmbedOrigins};
 use crate::http::compression::Compressed;
 use crate::http::cors::CorsOrigins;
 use crate::http::observe::Observed;
-use crate::http::problem::{self, OVERLOADED, Problem};
+use crate::http::problem::{OVERLOADED, Problem};
 use crate::http::proxies::TrustedProxies;
 use crate::http::relative::relative;
 use crate::http::{App, caching};
@@ -97,8 +97,6 @@ pub fn router(app: Arc<App>, streams: Streams, options: &Options) -> Router {
     let routed = table
         .merge(docs::router().layer(from_fn(relative)))
         .route("/openapi.json", get(docs::answer_document))
-        .route("/problems", get(problem::list))
-        .route("/problems/{name}", get(problem::explain))
         .fallback(async || StatusCode::NOT_FOUND)
         .with_state(app);
     let routed = match options.cors_origins.layer() {

@@ -1,4 +1,4 @@
-//! The files that pages use: a stylesheet, a module, an icon.
+//! The files that pages use: a stylesheet, modules, an icon.
 
 use axum::extract::Path;
 use axum::http::HeaderMap;
@@ -7,10 +7,16 @@ use axum::response::Response;
 use crate::http::files::{CSS, JAVASCRIPT, answer};
 use crate::http::problem::{NOT_FOUND, Problem};
 
+const STYLE: &str = concat!(
+    include_str!("assets/tokens.css"),
+    include_str!("assets/console.css")
+);
+
 /// The name of each file, its type, and its content.
-const FILES: [(&str, &str, &str); 4] = [
-    ("console.css", CSS, include_str!("assets/console.css")),
+const FILES: [(&str, &str, &str); 5] = [
+    ("console.css", CSS, STYLE),
     ("console.js", JAVASCRIPT, include_str!("assets/console.js")),
+    ("home.js", JAVASCRIPT, include_str!("assets/home.js")),
     ("live.js", JAVASCRIPT, include_str!("assets/live.js")),
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];

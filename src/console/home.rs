@@ -1,17 +1,52 @@
-//! `/`: the first steps on a service without keys; otherwise a redirect to the console.
+//! `/`: the first page of a service without keys, where a first board can be made; with keys, a redirect to the console.
 
 use askama::Template;
+use axum::http::{HeaderValue, Method, header};
 use axum::response::{IntoResponse, Redirect};
+use serde_json::json;
 
 use super::service::VERSION;
-use super::{Answer, Frame, Visitor, html};
+use super::{Answer, Form, Frame, Viewer, Visitor, html, refused, to, v1};
 use crate::boards::templates::TEMPLATES;
-use crate::http::problem::Problem;
+use crate::http::problem::{PRECONDITION_FAILED, Problem};
 use crate::operations::health::Ready;
 use crate::standings::routes::summary::SummaryBody;
 
 /// The board that `make demo` fills.
 const DEMO_BOARD: &str = "demo_flights";
+
+/// What the demonstration begins with: ids, names and scores. `assets/home.js` lets them play on.
+const PLAYERS: [(&str, &str, u64); 7] = [
+    ("theo_lynx", "Theo Lynx", 80_762),
+    ("lila_byte", "Lila Byte", 77_992),
+    ("yuki", "ユキ", 74_127),
+    ("mara", "mara", 69_121),
+    ("omega", "Ωmega", 61_304),
+    ("milo_tiger", "Milo Tiger", 60_036),
+    ("sami_comet", "Sami Comet", 58_987),
+];
+
+/// What the form for the first board begins with.
+const FIRST: [(&str, &str); 4] = [
+    ("title", "High scores"),
+    ("board", "high_scores"),
+    ("update", "max"),
+    ("windows", "week all"),
+];
+/// What it offers for `update` and for `windows`.
+const UPDATES: [(&str, &str); 3] = [
+    ("max", "The highest score of each player"),
+    ("sum", "All points of each player, added up"),
+    ("min", "The lowest score of each player, such as a time"),
+];
+const WINDOWS: [(&str, &str); 3] = [
+    ("all", "One list that never ends"),
+    ("week all", "A new list each week, and one of all time"),
+    (
+        "day week all",
+        "New lists each day and week, and one of all time",
+    ),
+];
 
 #[derive(Template)]
 #[template(path = "console/home.html")]
@@ -27,18 +62,63 @@ struct Home {
     demo: Option<SummaryBody>,
 }
 
+impl Home {
+    /// The page, with this filled in.
+    async fn new(visitor: &Visitor, form: Form) -> Self {
+        let mut frame = Frame::new(visitor, "Leaderboards that are exact");
+        frame.form = form;
+        Self {
+            frame,
+            origin: visitor.origin(),
+            is_local: visitor.console.is_local,
+            version: VERSION,
+            ready: visitor.ready().await,
+            // The page is useful without it.
+            demo: visitor.summary(DEMO_BOARD).await.ok(),
+        }
+    }
+
+    /// How wide the bar of a score is, in percent.
+    fn share(score: u64) -> u64 {
+        score * 100 / PLAYERS[0].2
+    }
+
+    /// The definition that the form asks for, as JSON.
+    fn definition(&self) -> String {
+        definition(&self.frame.form).to_string()
+    }
+}
+
+fn definition(form: &Form) -> serde_json::Value {
+    let windows: Vec<&str> = form.field("windows").split_whitespace().collect();
+    json!({"title": form.field("title").trim(), "update": form.field("update"), "windows": windows})
+}
+
 /// The page.
 pub(super) async fn show(visitor: Visitor) -> Answer {
     if !visitor.is_anybody() {
         return Ok(Redirect::to("/console").into_response());
     }
-    html(&Home {
-        frame: Frame::new(&visitor, "First steps"),
-        origin: visitor.origin(),
-        is_local: visitor.console.is_local,
-        version: VERSION,
-        ready: visitor.ready().await,
-        // The page is useful without it.
-        demo: visitor.summary(DEMO_BOARD).await.ok(),
-    })
+    let form = FIRST.map(|(name, value)| (name, value.to_owned()));
+    html(&Home::new(&visitor, form.into_iter().collect()).await)
+}
+
+/// Creates the board of the form.
+pub(super) async fn create(viewer: Viewer, form: Form) -> Answer {
+    let board = form.field("board").trim();
+    let put_to = v1(&["boards", board]);
+    let condition = [(header::IF_NONE_MATCH, HeaderValue::from_static("*"))];
+    let definition = definition(&form);
+    let put = viewer.respond(Method::PUT, &put_to, &condition, Some(&definition));
+    let problem = match put.await {
+        Ok(_) => return Ok(to(&["boards", board], &[])),
+        Err(problem) if problem.kind == PRECONDITION_FAILED => {
+            let detail = format!("there is a board {board} already");
+            Problem::invalid_field("/board", detail)
+        }
+        Err(problem) => problem.mendable()?,
+    };
+    let mut page = Home::new(&viewer, form.clone()).await;
+    let status = page.frame.refuse(problem);
+    refused(status, &page)
 }

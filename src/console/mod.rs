@@ -45,6 +45,7 @@ mod names;
 mod page;
 mod parts;
 mod periods;
+mod problems;
 mod profiles;
 mod queue;
 mod quotas;
@@ -123,6 +124,7 @@ pub(crate) fn router(console: Arc<Console>) -> Router {
         .route("/service/memory", get(service::memory))
         .route("/audit", get(audit::list))
         .route("/define", get(define::show).post(define::put))
+        .route("/first-board", post(home::create))
         .route("/names", get(names::list))
         .route("/members", get(members::list))
         .route("/profiles", get(profiles::show).post(profiles::store))
@@ -145,6 +147,8 @@ pub(crate) fn router(console: Arc<Console>) -> Router {
         .nest("/console", pages)
         .route_layer(from_fn_with_state(console, around))
         .route("/console/assets/{file}", get(assets::file))
+        .route("/problems", get(problems::list))
+        .route("/problems/{name}", get(problems::explain))
 }
 
 fn of_keys() -> Router {

@@ -20,7 +20,7 @@ pub(super) type Answer = Result<Response, Problem>;
 /// The content security policy of pages: everything is from this origin, and no frame may show them.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' https:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// The headers of every page.
-const HEADERS: [(HeaderName, &str); 4] = [
+pub(super) const HEADERS: [(HeaderName, &str); 4] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     // With `no-referrer` browsers would withhold the origin of forms.
@@ -99,7 +99,7 @@ impl Visitor {
                 ],
             ),
         ];
-        let own = self.address.strip_prefix("/console").unwrap_or_default();
+        let own = self.address.strip_prefix("/console").unwrap_or("/other");
         let own = own.split(['/', '?']).find(|part| !part.is_empty());
         let own = own.map_or("", |page| match page {
             "define" => "boards",

@@ -6,6 +6,7 @@ use askama::filters::{Html, Safe, escape};
 use chrono::{DateTime, Datelike, Utc};
 use serde::Serialize;
 
+pub(super) use crate::domain::face::{initial, tint};
 use crate::domain::period::Unit;
 use crate::domain::time::Timestamp;
 use crate::domain::timezone::Zone;
@@ -143,20 +144,6 @@ pub(super) fn padded(number: &(impl Display + ?Sized), decimals: u8) -> String {
 /// A number with separators between thousands.
 pub(super) fn grouped(number: &(impl Display + ?Sized)) -> String {
     padded(number, 0)
-}
-
-/// The first letter of a name, as a capital.
-pub(super) fn initial(name: &str) -> String {
-    let first = name.chars().find(|letter| letter.is_alphanumeric());
-    first.map_or_else(|| "?".to_owned(), |letter| letter.to_uppercase().collect())
-}
-
-/// Which of the colours of initials a member has.
-pub(super) fn tint(member: &str) -> u32 {
-    let sum = member.bytes().fold(7_u32, |sum, byte| {
-        sum.wrapping_mul(31).wrapping_add(byte.into())
-    });
-    sum % 12
 }
 
 /// The name of an enum's value in JSON.

@@ -60,6 +60,7 @@ pub mod ties;
 // Members.
 pub mod blocklist;
 pub mod erasure;
+pub mod face;
 pub mod hide;
 pub mod ids;
 pub mod name;

@@ -108,6 +108,13 @@ impl FromStr for Hosts {
 }
 
 impl Hosts {
+    /// The listed hosts as sources of a content security policy; `None` if any host is allowed.
+    pub fn sources(&self) -> Option<String> {
+        let names = self.0.as_ref()?;
+        let sources: Vec<String> = names.iter().map(|name| format!("https://{name}")).collect();
+        Some(sources.join(" "))
+    }
+
     fn allow(&self, host: &str) -> bool {
         let Some(names) = &self.0 else { return true };
         names.iter().any(|name| match name.strip_prefix('*') {

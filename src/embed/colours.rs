@@ -9,6 +9,8 @@ use crate::http::inner::address;
 /// Up to this luminance of the background, text on it is white. There black and white are equally readable (WCAG 2).
 const DARK_MAX: f64 = 0.179;
 
+const TRANSPARENT: &str = "transparent";
+
 /// A colour: red, green and blue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Colour([u8; 3]);
@@ -17,10 +19,18 @@ pub(super) struct Colour([u8; 3]);
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Colours {
-    /// Of the line below the title, and of the first rank.
+    /// Of the line below the title.
     accent: Option<Colour>,
-    background: Option<Colour>,
+    background: Option<Background>,
     text: Option<Colour>,
+}
+
+/// What is behind the standing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Background {
+    Filled(Colour),
+    /// The page around the frame.
+    Transparent,
 }
 
 impl Colour {
@@ -65,6 +75,29 @@ impl fmt::Display for Colour {
     }
 }
 
+impl fmt::Display for Background {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Filled(colour) => colour.fmt(f),
+            Self::Transparent => f.write_str(TRANSPARENT),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Background {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let wrong = || {
+            let detail = "must be `transparent`, or 3 or 6 hexadecimal digits, such as `1f5f8b`";
+            de::Error::custom(detail)
+        };
+        match text.as_str() {
+            TRANSPARENT => Ok(Self::Transparent),
+            text => Colour::parse(text).map(Self::Filled).ok_or_else(wrong),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Colour {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -76,42 +109,46 @@ impl<'de> Deserialize<'de> for Colour {
 impl Colours {
     /// The address of their stylesheet, if there are any.
     pub(super) fn address(&self) -> Option<String> {
-        let values = self.named().map(|(name, colour)| {
-            let value = colour.map(|colour| colour.to_string());
-            (name, value.unwrap_or_default())
-        });
-        let query = values.each_ref().map(|(name, value)| (*name, &**value));
-        let is_any = query.iter().any(|(_, value)| !value.is_empty());
+        let values = self.named();
+        let query = values
+            .each_ref()
+            .map(|(name, value)| (*name, value.as_deref().unwrap_or_default()));
+        let is_any = values.iter().any(|(_, value)| value.is_some());
         is_any.then(|| address(&["embed", "colours.css"], &query))
     }
 
     /// Their stylesheet. On a background without a text colour, the text is black or white, whichever is readable.
     pub(super) fn stylesheet(&self) -> String {
-        let of_ground = self.background.map(|ground| {
-            if ground.is_dark() {
-                ("dark", Colour([255; 3]))
-            } else {
-                ("light", Colour([0; 3]))
+        let of_ground = match self.background {
+            Some(Background::Filled(ground)) if ground.is_dark() => {
+                Some(("dark", Colour([255; 3])))
             }
-        });
+            Some(Background::Filled(_)) => Some(("light", Colour([0; 3]))),
+            Some(Background::Transparent) | None => None,
+        };
         let with_text = Self {
             text: self.text.or(of_ground.map(|(_, text)| text)),
             ..*self
         };
         let scheme = of_ground.map(|(scheme, _)| format!(" color-scheme: {scheme};"));
-        let rules = with_text
-            .named()
-            .into_iter()
-            .filter_map(|(name, colour)| Some(format!(" --{name}: #{};", colour?)));
+        let rules = with_text.named().into_iter().filter_map(|(name, value)| {
+            let value = value?;
+            let sign = if value == TRANSPARENT { "" } else { "#" };
+            Some(format!(" --{name}: {sign}{value};"))
+        });
         let rules: Vec<String> = scheme.into_iter().chain(rules).collect();
         format!(":root {{{} }}\n", rules.concat())
     }
 
-    fn named(&self) -> [(&'static str, Option<Colour>); 3] {
+    fn named(&self) -> [(&'static str, Option<String>); 3] {
+        let written = |colour: Option<Colour>| colour.map(|colour| colour.to_string());
         [
-            ("accent", self.accent),
-            ("background", self.background),
-            ("text", self.text),
+            ("accent", written(self.accent)),
+            (
+                "background",
+                self.background.map(|ground| ground.to_string()),
+            ),
+            ("text", written(self.text)),
         ]
     }
 }
@@ -134,7 +171,7 @@ mod tests {
     #[test]
     fn text_is_readable_on_the_chosen_background() {
         let on = |ground: &str| {
-            let background = Colour::parse(ground);
+            let background = Colour::parse(ground).map(Background::Filled);
             let colours = Colours {
                 background,
                 ..Colours::default()
@@ -159,5 +196,19 @@ mod tests {
         let expected = Some("/embed/colours.css?accent=cc0000".to_owned());
         assert_eq!(colours.address(), expected);
         assert_eq!(Colours::default().address(), None);
+    }
+
+    #[test]
+    fn a_transparent_background_decides_nothing_about_the_text() {
+        let colours = Colours {
+            background: Some(Background::Transparent),
+            ..Colours::default()
+        };
+        assert_eq!(
+            colours.stylesheet(),
+            ":root { --background: transparent; }\n"
+        );
+        let expected = Some("/embed/colours.css?background=transparent".to_owned());
+        assert_eq!(colours.address(), expected);
     }
 }

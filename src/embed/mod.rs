@@ -4,7 +4,9 @@
 //! so a frame around it can't trick a viewer into doing anything.
 
 mod colours;
+mod languages;
 mod origins;
+mod params;
 
 use std::sync::Arc;
 
@@ -15,11 +17,14 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use serde::Deserialize;
 
 use self::colours::Colours;
+use self::languages::Language;
 pub use self::origins::EmbedOrigins;
-use crate::core::Error;
+use self::params::{Noun, Params};
+use crate::core::read::period::find_window;
+use crate::core::{Error, LiveBoard};
+use crate::domain::face;
 use crate::domain::include::Include;
 use crate::http::App;
 use crate::http::extract::{Path, Query, board_id, bounded};
@@ -34,8 +39,8 @@ use crate::standings::routes::answers::{EntryBody, PageBody};
 const SIZE: u64 = 10;
 /// The maximum that can be shown.
 const SIZE_MAX: u64 = 100;
-/// The content security policy of the page, without the origins that may frame it.
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors";
+/// The content security policy of the page, without the hosts of pictures and the origins that may frame it.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'";
 /// How long a cache keeps a page: as long as a read of a public board.
 const BRIEFLY: &str = "public, max-age=1, stale-while-revalidate=5";
 const STYLE: &str = include_str!("embed.css");
@@ -49,25 +54,27 @@ struct Embed {
     policy: HeaderValue,
 }
 
-/// What the page shows, and how.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Params {
-    size: Option<u64>,
-    #[serde(flatten)]
-    colours: Colours,
-}
-
 #[derive(Template)]
 #[template(path = "embed/standing.html")]
 struct StandingPage<'a> {
     title: &'a str,
-    window: &'a str,
+    language: &'static Language,
+    /// The value of `color-scheme`.
+    scheme: &'static str,
     /// The stylesheet with the colours that were asked for.
     colours: Option<String>,
+    /// The running period in words.
+    period: String,
+    /// The key of that period; empty if its words stay the same in the next one.
+    key: &'a str,
+    cohort: &'a str,
+    noun: Noun,
+    decimals: u8,
+    /// Whether pictures are shown.
+    has_pictures: bool,
     /// The stream of `/v1` with the changes of the standing.
     stream: &'a str,
-    standing: PageBody,
+    standing: &'a PageBody,
 }
 
 #[derive(Template)]
@@ -76,13 +83,26 @@ struct TroublePage<'a> {
     problem: &'a Problem,
 }
 
-impl PageBody {
-    /// The period, if it is not that of all time.
-    fn period(&self, window: &str) -> &str {
-        match &self.standing.key {
-            key if key == window => "",
-            key => key,
+impl StandingPage<'_> {
+    fn score(&self, entry: &EntryBody) -> String {
+        let text = entry.score.to_string();
+        self.language.number(&text, self.decimals)
+    }
+
+    /// How many members there are.
+    fn total(&self) -> String {
+        let Noun(one, many) = &self.noun;
+        match self.standing.total {
+            0 => self.language.nobody.clone(),
+            1 => format!("1 {one}"),
+            total => format!("{} {many}", self.language.number(&total.to_string(), 0)),
         }
+    }
+
+    /// The address of the member's picture, if it has one that may be shown.
+    fn picture<'e>(&self, entry: &'e EntryBody) -> Option<&'e str> {
+        let profile = entry.profile.as_ref()?.as_ref()?.profile();
+        profile.avatar_url.as_deref().filter(|_| self.has_pictures)
     }
 }
 
@@ -92,11 +112,27 @@ impl EntryBody {
         let name = shown.map(|shown| shown.profile().name.as_str());
         name.or(self.member.as_deref()).unwrap_or("–")
     }
+
+    fn initial(&self) -> String {
+        face::initial(self.name())
+    }
+
+    fn tint(&self) -> u32 {
+        face::tint(self.member.as_deref().unwrap_or_default())
+    }
+
+    /// The medal of the first three.
+    fn medal(&self) -> Option<&'static str> {
+        let place = usize::try_from(self.rank?.checked_sub(1)?).ok()?;
+        ["gold", "silver", "bronze"].get(place).copied()
+    }
 }
 
 /// The routes of the page, and of its files.
 pub(crate) fn router(app: Arc<App>, table: Router, origins: &EmbedOrigins) -> Router {
-    let policy = format!("{POLICY} {origins}");
+    let pictures = app.profile_rules.hosts.sources();
+    let pictures = pictures.map_or_else(String::new, |sources| format!("; img-src {sources}"));
+    let policy = format!("{POLICY}{pictures}; frame-ancestors {origins}");
     let policy = HeaderValue::try_from(policy).expect("invariant: origins are header values");
     let embed = Arc::new(Embed { app, table, policy });
     let of_css = |headers: HeaderMap| async move { files::answer(&headers, CSS, STYLE) };
@@ -158,33 +194,53 @@ impl Embed {
         params: &Params,
         arrival: &Arrival,
     ) -> Result<String, Problem> {
-        let id = board_id(board)?;
         let size = bounded("size", params.size, SIZE, 1, SIZE_MAX)?.to_string();
-        // The response must not show whether a board exists that is not public.
-        let unknown = || Problem::new(BOARD_NOT_FOUND, "there is no public board with this id");
-        let live = match self.app.engine.live_board(&id).await {
-            Ok(live) if live.board.definition.public => live,
-            Ok(_) | Err(Error::BoardNotFound(_)) => return Err(unknown()),
-            Err(error) => return Err(error.into()),
-        };
+        let live = self.public_board(board).await?;
         let definition = &live.board.definition;
         let has_profiles = definition.public_includes().has(Include::Profile);
-        let include = if has_profiles { "profile" } else { "" };
-        let query = [("size", size.as_str()), ("include", include)];
+        let query = [
+            ("size", size.as_str()),
+            ("cohort", &params.cohort),
+            ("include", if has_profiles { "profile" } else { "" }),
+        ];
         let path = ["v1", "boards", board, "standings", window, "stream"];
         let stream = address(&path, &query);
         let [path @ .., _] = path;
         let standing = self.read(&address(&path, &query), arrival).await?;
+        let window = find_window(&live.board, window)?;
+        let language = params.language.0;
+        let shown = &standing.standing;
+        let times = (shown.starts_at, shown.ends_at);
+        let (one, many) = language.members.clone();
         let title = definition.title.as_str();
         let page = StandingPage {
             title: if title.is_empty() { board } else { title },
-            window,
+            language,
+            scheme: params.theme.scheme(),
             colours: params.colours.address(),
+            period: language.period(window, times, live.board.calendar.tz),
+            key: if window.is_rolling() { "" } else { &shown.key },
+            cohort: shown.cohort.as_deref().unwrap_or_default(),
+            noun: params.noun.clone().unwrap_or(Noun(one, many)),
+            decimals: definition.decimals.digits(),
+            has_pictures: self.app.profile_rules.hosts.sources().is_some(),
             stream: &stream,
-            standing,
+            standing: &standing,
         };
         let page = page.render();
         page.map_err(|error| Problem::internal(format!("embedded page: {error}")))
+    }
+
+    /// A board, if it is public. The response must not show whether another one exists.
+    async fn public_board(&self, board: &str) -> Result<Arc<LiveBoard>, Problem> {
+        match self.app.engine.live_board(&board_id(board)?).await {
+            Ok(live) if live.board.definition.public => Ok(live),
+            Ok(_) | Err(Error::BoardNotFound(_)) => Err(Problem::new(
+                BOARD_NOT_FOUND,
+                "there is no public board with this id",
+            )),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Reads a standing without a key.

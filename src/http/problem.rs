@@ -1,9 +1,8 @@
-//! Problems as clients see them: `application/problem+json` (RFC 9457), and the page for each type. As a response a problem
+//! Problems as clients see them: `application/problem+json` (RFC 9457), and the text about each type. As a response a problem
 //! has no body yet: the layer that knows the request's id writes it.
 
 use std::fmt::Write as _;
 
-use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -182,8 +181,8 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The page that lists all problems.
-pub async fn list() -> Response {
+/// The list of all problems, as plain text.
+pub fn list() -> Response {
     let mut text = String::from(
         "All problems that the service returns. Each has its own page: /problems/{code}.\n",
     );
@@ -194,18 +193,24 @@ pub async fn list() -> Response {
     plain(text + "\n")
 }
 
-/// The page of a problem's `type`.
-pub async fn explain(Path(name): Path<String>) -> Result<Response, Problem> {
-    let kind = KINDS
-        .iter()
-        .find(|kind| kind.name == name)
-        .ok_or_else(|| Problem::new(NOT_FOUND, "there is no problem with this name"))?;
+/// The problem whose `type` ends with this name.
+///
+/// # Errors
+///
+/// [`NOT_FOUND`]: there is none.
+pub fn named(name: &str) -> Result<&'static Kind, Problem> {
+    let kind = KINDS.iter().find(|kind| kind.name == name);
+    kind.ok_or_else(|| Problem::new(NOT_FOUND, "there is no problem with this name"))
+}
+
+/// What a problem means and what to do about it, as plain text.
+pub fn explain(kind: &Kind) -> Response {
     let Kind { title, status, .. } = kind;
     let (explanation, remedy) = (kind.page.explanation, kind.page.remedy);
-    let example = serde_json::to_string_pretty(&kind.example()).unwrap_or_default();
-    Ok(plain(format!(
+    let example = kind.example();
+    plain(format!(
         "{title} ({status})\n\n{explanation}\n\nWhat to do: {remedy}\n\nAn example:\n\n{example}\n\nAll problems: /problems\n"
-    )))
+    ))
 }
 
 fn plain(text: String) -> Response {
@@ -213,7 +218,12 @@ fn plain(text: String) -> Response {
 }
 
 impl Kind {
-    fn example(&self) -> ProblemBody {
+    /// An example of its body, as indented JSON.
+    pub fn example(&self) -> String {
+        serde_json::to_string_pretty(&self.example_body()).unwrap_or_default()
+    }
+
+    fn example_body(&self) -> ProblemBody {
         let pointer = match self.name {
             "validation-failed" => Some("/windows/0"),
             "score-out-of-range" => Some("/score"),

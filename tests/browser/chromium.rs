@@ -85,6 +85,15 @@ impl Chromium {
         taken["data"].as_str().unwrap().to_owned()
     }
 
+    /// Looks at pages as a viewer whose system asks for less motion.
+    pub async fn want_no_motion(&self) {
+        let feature = json!({"name": "prefers-reduced-motion", "value": "reduce"});
+        let media = json!({"features": [feature]});
+        self.session
+            .order("Emulation.setEmulatedMedia", media)
+            .await;
+    }
+
     /// Runs no script of a page any more.
     pub async fn stop_scripts(&self) {
         let stop = json!({"value": true});

@@ -22,7 +22,7 @@ pub async fn fill(world: &World, admin: &Client) {
         {"name": "bronze", "promote": 0.5, "demote": 0},
         {"name": "gold", "promote": 0, "demote": 0.5},
     ]});
-    let league = json!({"title": "League", "windows": ["week"], "score_min": 0, "league": league});
+    let league = json!({"title": "League", "windows": ["week"], "score_min": 0, "public": true, "league": league});
     admin.define("league", league).await;
     admin.define("empty", json!({"windows": ["day"]})).await;
     let members = ["ann", "bob", "cid", SCRIPT, LONG, "eve"];

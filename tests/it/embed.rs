@@ -86,8 +86,13 @@ async fn a_public_board_is_shown_to_everyone_with_names_as_text() {
         "&#60;b&#62;Bob",
         ">ann<",
         ">5.5<",
-        "3 members",
-        "2026-11-21",
+        // With all decimals of the board.
+        ">30.0<",
+        ">3 members<",
+        ">Today, 21 November<",
+        "<span class=\"medal gold\">1</span>",
+        "<span class=\"medal bronze\">3</span>",
+        "aria-hidden=\"true\">A</span>",
     ] {
         assert!(page.text.contains(part), "{part}: {}", page.text);
     }
@@ -107,6 +112,8 @@ async fn a_public_board_is_shown_to_everyone_with_names_as_text() {
     let rule = "public, max-age=1, stale-while-revalidate=5";
     assert_eq!(page.header("cache-control"), rule);
     assert!(page.headers.get("set-cookie").is_none());
+    // Pictures would tell their hosts who looks: the operator lists those that may know.
+    assert!(!page.policy().contains("img-src") && !page.text.contains("data-pictures"));
     // Where no script runs the browser loads it again by itself.
     assert!(page.text.contains("<noscript><meta http-equiv=\"refresh\""));
     let first = get(world.client(), "/embed/votes/last-2-days?size=1").await;
@@ -160,6 +167,9 @@ async fn colours_are_hexadecimal_digits_and_anything_else_is_refused() {
         "size=0",
         "size=101",
         "size=x",
+        "theme=blue",
+        "lang=d_e",
+        "noun=",
     ] {
         let page = get(client, &format!("{PAGE}?{wrong}")).await;
         assert_eq!(page.status, 400, "{wrong}: {}", page.text);
@@ -171,6 +181,97 @@ async fn colours_are_hexadecimal_digits_and_anything_else_is_refused() {
         let colours = get(client, &format!("/embed/colours.css?{wrong}")).await;
         assert_eq!(colours.status, 400, "{wrong}: {}", colours.text);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_speaks_the_language_of_the_site_around_it() {
+    let (world, admin) = world().await;
+    let event = json!({"id": "million", "member": "ann", "score": 1_234_567});
+    let sent = admin.post("/v1/boards/votes/events", event).await;
+    sent.expect(200);
+    for (query, parts) in [
+        (
+            "lang=de-AT&noun=Lied,Lieder",
+            &[
+                "<html lang=\"de\">",
+                ">1.234.572,5<",
+                ">3 Lieder<",
+                ">Heute, 21. November<",
+                ">Punkte<",
+            ][..],
+        ),
+        (
+            "lang=fr",
+            &[
+                "<html lang=\"fr\">",
+                ">1\u{202f}234\u{202f}572,5<",
+                ">3 membres<",
+                ">Aujourd’hui, 21 novembre<",
+            ],
+        ),
+        (
+            "lang=ja",
+            &["<html lang=\"ja\">", ">1,234,572.5<", ">今日、11月21日<"],
+        ),
+        (
+            "lang=xx&noun=<b>",
+            &["<html lang=\"en\">", ">3 &#60;b&#62;<"],
+        ),
+    ] {
+        let page = get(world.client(), &format!("{PAGE}?{query}")).await;
+        assert_eq!(page.status, 200, "{query}: {}", page.text);
+        for part in parts {
+            assert!(page.text.contains(part), "{query}, {part}: {}", page.text);
+        }
+    }
+    let days = get(world.client(), "/embed/votes/last-2-days?lang=es").await;
+    assert!(days.text.contains(">Últimos 2 días<"), "{}", days.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_light_or_dark_and_may_have_no_ground() {
+    let (world, _) = world().await;
+    for (query, scheme) in [
+        ("", "light dark"),
+        ("?theme=auto", "light dark"),
+        ("?theme=dark&background=transparent", "dark"),
+        ("?theme=light", "light"),
+    ] {
+        let page = get(world.client(), &format!("{PAGE}{query}")).await;
+        let meta = format!("<meta name=\"color-scheme\" content=\"{scheme}\">");
+        assert!(page.text.contains(&meta), "{query}: {}", page.text);
+        let stylesheet = "/embed/colours.css?background=transparent";
+        let is_linked = page.text.contains(&format!("href=\"{stylesheet}\""));
+        assert_eq!(is_linked, query.contains("transparent"), "{query}");
+        let colours = get(world.client(), stylesheet).await;
+        assert_eq!(colours.text, ":root { --background: transparent; }\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cohort_of_a_public_league_is_shown() {
+    let (world, admin) = world().await;
+    let league = json!({"tiers": [{"name": "bronze", "promote": 0, "demote": 0}]});
+    let definition = json!({"windows": ["week"], "score_min": 0, "public": true, "league": league});
+    admin.define("league", definition).await;
+    for member in ["ann", "bob"] {
+        let event = json!({"id": member, "member": member, "score": 5});
+        let sent = admin.post("/v1/boards/league/events", event).await;
+        sent.expect(200);
+    }
+    let page = get(world.client(), "/embed/league/week?cohort=bronze-1").await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    let stream = "/v1/boards/league/standings/week/stream?size=10&#38;cohort=bronze-1";
+    for part in [
+        ">bronze-1<",
+        ">Week of 16 November<",
+        ">2 members<",
+        &format!("data-stream=\"{stream}\""),
+    ] {
+        assert!(page.text.contains(part), "{part}: {}", page.text);
+    }
+    let page = get(world.client(), "/embed/league/week?cohort=bronze-9").await;
+    assert_eq!(page.status, 404, "{}", page.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

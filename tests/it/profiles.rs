@@ -862,7 +862,15 @@ async fn pictures_and_names_follow_the_settings() {
     ] {
         assert_eq!(picture(url).await, 422, "{url}");
     }
-    fill(client, "b", &["m"], json!({"windows": ["day"]})).await;
+    let public = json!({"windows": ["day"], "public": true, "public_includes": ["profile"]});
+    fill(client, "b", &["m"], public).await;
+    // A frame shows pictures of these hosts only.
+    let frame = client.get("/embed/b/day").await;
+    let policy = frame.headers["content-security-policy"].to_str().unwrap();
+    let sources = "; img-src https://img.example.com https://*.cdn.example.org; ";
+    assert!(policy.contains(sources), "{policy}");
+    let shown_picture = "<img src=\"https://a.b.cdn.example.org/x?y#z\" alt=\"\"";
+    assert!(frame.text.contains(shown_picture), "{}", frame.text);
     let path = format!("{DAY}?include=profile");
     for text in [
         "Admin",

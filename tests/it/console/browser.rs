@@ -212,10 +212,10 @@ impl Page {
             assert!(!text.contains(part), "{part}: {text}");
         }
         let scripts = text.matches("<script").count();
-        let own = ["console.js", "live.js"].map(|name| {
+        let own = ["console.js", "home.js", "live.js"].map(|name| {
             let own = format!("<script type=\"module\" src=\"/console/assets/{name}\"></script>");
             text.matches(&own).count()
         });
-        assert_eq!(scripts, own.iter().sum(), "{text}");
+        assert_eq!(scripts, own.iter().sum::<usize>(), "{text}");
     }
 }

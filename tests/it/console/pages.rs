@@ -22,7 +22,7 @@ async fn the_first_page_shows_the_first_steps_or_leads_to_the_console() {
         "{text}"
     );
     assert!(
-        text.contains(&format!("curl {}/v1/boards/scores", client.base)),
+        text.contains(&format!("curl {}/v1/boards/high_scores", client.base)),
         "{text}"
     );
     let definition = json!({"title": "Miles flown", "windows": ["day"]});
@@ -35,6 +35,51 @@ async fn the_first_page_shows_the_first_steps_or_leads_to_the_console() {
     assert_eq!(browser.get("/console").await.leads_to(), "/console/boards");
     // Nobody has to sign in.
     assert_eq!(browser.get("/console/sign-in").await.leads_to(), "/console");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_board_is_made_on_the_first_page() {
+    let open = World::start(NOW).await;
+    let client = open.client();
+    let mut browser = Browser::new(client);
+    let parts = [
+        "Create your first board",
+        "nothing is stored",
+        ">Theo Lynx<",
+        "property=\"og:title\"",
+        "action=\"/console/first-board\"",
+    ];
+    browser.read("/", &parts).await;
+    let create = "/console/first-board";
+    let form = |board| {
+        [
+            ("title", "Laps"),
+            ("board", board),
+            ("update", "min"),
+            ("windows", "week all"),
+        ]
+    };
+    let made = browser.submit(create, &form("laps")).await;
+    assert_eq!(made.leads_to(), "/console/boards/laps");
+    let defined = client.get("/v1/boards/laps").await.expect(200);
+    for (field, value) in [
+        ("title", json!("Laps")),
+        ("update", json!("min")),
+        ("order", json!("asc")),
+        ("windows", json!(["week", "all"])),
+    ] {
+        assert_eq!(defined[field], value);
+    }
+    // The board is as before, and the page has what was filled in.
+    for (board, said) in [("laps", "already"), ("a b", "/board")] {
+        let value = format!("value=\"{board}\"");
+        let refused = browser.submit(create, &form(board)).await;
+        let text = refused.text.clone();
+        assert!([400, 422].contains(&refused.status), "{text}");
+        for part in [said, "value=\"Laps\"", &value] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,6 +165,7 @@ async fn assets_of_pages_are_cached_until_they_change() {
     for (name, kind) in [
         ("console.css", "text/css; charset=utf-8"),
         ("console.js", "text/javascript; charset=utf-8"),
+        ("home.js", "text/javascript; charset=utf-8"),
         ("live.js", "text/javascript; charset=utf-8"),
         ("icon.svg", "image/svg+xml"),
     ] {
@@ -133,7 +179,7 @@ async fn assets_of_pages_are_cached_until_they_change() {
         tags.push(tag);
     }
     tags.dedup();
-    assert_eq!(tags.len(), 4);
+    assert_eq!(tags.len(), 5);
     client
         .get("/console/assets/other")
         .await

@@ -816,6 +816,54 @@ async fn every_type_of_problem_explains_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_browser_gets_the_problems_as_pages() {
+    let world = world().await;
+    let client = world.client();
+    let browse = async |path: &str| {
+        let request = client.builder(Method::GET, path);
+        let page = Client::send(request.header("accept", "text/html,*/*;q=0.8")).await;
+        assert_eq!(page.status, 200, "{path}");
+        assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
+        assert!(
+            page.headers
+                .get_all("vary")
+                .iter()
+                .any(|name| name == "Accept")
+        );
+        let policy = page.headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+        page.text
+    };
+    let list = browse("/problems").await;
+    for kind in standings::http::problem::KINDS {
+        let page = browse(&format!("/problems/{}", kind.name)).await;
+        // Of a text, what is before the first code: it is a part of its own.
+        let text = |whole: &'static str| whole.split(['`', '\'']).next().unwrap();
+        let parts = [
+            kind.name,
+            text(kind.page.explanation),
+            text(kind.page.remedy),
+            "All problems",
+            "name=\"viewport\"",
+        ];
+        for part in parts {
+            assert!(page.contains(part), "{}, {part}: {page}", kind.name);
+        }
+        assert!(list.contains(&format!("problems/{}\"", kind.name)));
+        let status = format!("id=\"status-{}\"", kind.status.as_u16());
+        assert!(list.contains(&status), "{status}");
+    }
+    for (path, accept) in [
+        ("/problems", "*/*"),
+        ("/problems/forbidden", "application/json"),
+    ] {
+        let request = client.builder(Method::GET, path).header("accept", accept);
+        let answer = Client::send(request).await;
+        assert_eq!(answer.headers["content-type"], "text/plain; charset=utf-8");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_open_service_serves_its_own_machine_only() {
     let world = World::start("2026-11-21T12:00:00Z").await;
     let client = world.client();
