@@ -141,6 +141,7 @@ table! {
     }
     "access", "Create, rotate and delete API keys, and read the audit log." {
         A::all(Admin).audited() => keys::routes::put;
+        A::all(Admin).audited() => keys::routes::patch;
         A::all(Admin) => keys::routes::get;
         A::all(Admin).audited() => keys::routes::delete;
         A::all(Admin) => keys::routes::list;

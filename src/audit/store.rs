@@ -86,6 +86,21 @@ pub async fn pseudonyms(store: &Store, members: &[MemberId]) -> Result<Vec<Strin
     for_each_of(call.write().await?, members.len())
 }
 
+/// The members with these pseudonyms; `None` for those that were erased or forgotten.
+pub async fn members_with(
+    store: &Store,
+    pseudonyms: &[String],
+) -> Result<Vec<Option<String>>, StoreError> {
+    if pseudonyms.is_empty() {
+        return Ok(Vec::new());
+    }
+    let [_, members, _] = keys::AUDIT_NAMES;
+    let fields = [members]
+        .into_iter()
+        .chain(pseudonyms.iter().map(String::as_str));
+    store.command("HMGET", fields).await
+}
+
 /// Deletes the pseudonym of a member, so that nothing shows any more which lines name it.
 pub async fn forget_member(store: &Store, member: &MemberId) -> Result<(), StoreError> {
     let forgotten = store

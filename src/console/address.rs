@@ -11,3 +11,8 @@ pub(super) fn v1(path: &[&str]) -> String {
 pub(super) fn v1_with(path: &[&str], query: &[(&str, &str)]) -> String {
     address(&[&["v1"], path].concat(), query)
 }
+
+/// The page of a member on all boards.
+pub(super) fn member_everywhere(member: &str) -> String {
+    address(&["console", "member"], &[("member", member)])
+}

@@ -28,7 +28,124 @@ pub(super) struct Params {
     after: String,
 }
 
+/// What audited routes do, in words, with the class of what hides, brings back, ends or deletes.
+const ACTIONS: [(&str, &str, &str, &str); 24] = [
+    ("PUT", "/v1/boards/{board}", "Board defined", ""),
+    ("PATCH", "/v1/boards/{board}", "Board changed", ""),
+    ("DELETE", "/v1/boards/{board}", "Board deleted", "harm"),
+    (
+        "PATCH",
+        "/v1/boards/{board}/initial-scores",
+        "Initial scores set",
+        "",
+    ),
+    ("PUT", "/v1/boards/{board}/shards", "Shards changed", ""),
+    (
+        "POST",
+        "/v1/boards/{board}/standings/{window}/periods/{key}/close",
+        "Period closed",
+        "warn",
+    ),
+    (
+        "POST",
+        "/v1/boards/{board}/dead-letters/{id}/replay",
+        "Dead letter replayed",
+        "",
+    ),
+    (
+        "DELETE",
+        "/v1/boards/{board}/dead-letters/{id}",
+        "Dead letter deleted",
+        "harm",
+    ),
+    (
+        "PUT",
+        "/v1/boards/{board}/hidden/{member}",
+        "Member hidden",
+        "warn",
+    ),
+    (
+        "DELETE",
+        "/v1/boards/{board}/hidden/{member}",
+        "Member brought back",
+        "good",
+    ),
+    (
+        "POST",
+        "/v1/moderation",
+        "Member hidden on many boards",
+        "warn",
+    ),
+    (
+        "DELETE",
+        "/v1/boards/{board}/members/{member}",
+        "Member erased",
+        "harm",
+    ),
+    (
+        "DELETE",
+        "/v1/members/{member}",
+        "Member erased everywhere",
+        "harm",
+    ),
+    (
+        "PUT",
+        "/v1/members/{member}/name-review",
+        "Name reviewed",
+        "",
+    ),
+    (
+        "PUT",
+        "/v1/boards/{board}/league/members/{member}",
+        "Tier ordered",
+        "",
+    ),
+    ("PUT", "/v1/keys/{name}", "Key created", ""),
+    ("PATCH", "/v1/keys/{name}", "Key changed", ""),
+    ("DELETE", "/v1/keys/{name}", "Key deleted", "harm"),
+    ("POST", "/v1/keys/{name}/rotate", "Key rotated", ""),
+    ("PUT", "/v1/webhooks/{name}", "Webhook saved", ""),
+    ("DELETE", "/v1/webhooks/{name}", "Webhook deleted", "harm"),
+    ("POST", "/v1/webhooks/{name}/test", "Webhook tested", ""),
+    ("POST", "/v1/webhooks/{name}/rotate", "Webhook rotated", ""),
+    (
+        "POST",
+        "/v1/webhooks/{name}/deliveries/{id}/retry",
+        "Webhook retried",
+        "",
+    ),
+];
+
 impl AuditLine {
+    /// What was done, in words, and its class.
+    fn action(&self) -> (&str, &'static str) {
+        let is_own = |(method, route, ..): &&(&str, &str, _, _)| {
+            *method == self.method && *route == self.route
+        };
+        match ACTIONS.iter().find(is_own) {
+            Some((_, "/v1/moderation", ..)) if self.body["action"] == "unhide" => {
+                ("Member brought back on many boards", "good")
+            }
+            Some((_, "/v1/boards/{board}", ..)) if self.query["dry_run"] == "true" => {
+                ("Definition previewed", "")
+            }
+            Some((.., what, class)) => (what, class),
+            // A newer release has written it.
+            None => (&self.route, ""),
+        }
+    }
+
+    /// What it is about besides boards and members, such as a key, and the address of its page.
+    fn thing(&self) -> Option<(&str, String)> {
+        let name = self.path["name"].as_str()?;
+        let kind = if self.route.starts_with("/v1/keys") {
+            "keys"
+        } else {
+            "webhooks"
+        };
+        Some((name, address(&["console", kind, name], &[])))
+    }
+
     /// The reports of the request and its outcome, as JSON.
     fn details(&self) -> String {
         let outcome = self.outcome.as_ref();
@@ -43,6 +160,15 @@ impl AuditLine {
             Some(format!("{name}: {json}"))
         });
         told.collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl AuditPage {
+    fn is_filtered(&self) -> bool {
+        let Params {
+            board, member, key, ..
+        } = &self.params;
+        [board, member, key].iter().any(|wanted| !wanted.is_empty())
     }
 }
 
@@ -65,4 +191,20 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer
         parts: Parts::new("lines", &own, &params.after, found.next),
         params,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::api::table::routes;
+
+    #[test]
+    fn each_audited_route_is_named_in_words() {
+        let audited = routes().into_iter().filter(|route| route.access.is_audited);
+        let audited = audited.map(|route| (route.method.to_string(), route.path));
+        let named = ACTIONS.map(|(method, route, ..)| (method.to_owned(), route.to_owned()));
+        assert_eq!(BTreeSet::from(named), audited.collect());
+    }
 }

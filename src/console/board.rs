@@ -124,7 +124,7 @@ impl Heading {
 }
 
 /// What a board is at the moment, each with its class.
-fn pills(summary: &SummaryBody, clock: Clock) -> Vec<(&'static str, String)> {
+pub(super) fn pills(summary: &SummaryBody, clock: Clock) -> Vec<(&'static str, String)> {
     let is_over = |at: &Option<Timestamp>| at.is_some_and(|at| at <= clock.now);
     let state = match &summary.opens_at {
         Some(at) if *at > clock.now => ("warn", format!("Opens in {}", clock.distance(at))),

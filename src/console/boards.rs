@@ -1,30 +1,45 @@
 //! The list of boards.
 
 use askama::Template;
-use axum::response::Redirect;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, Frame, Parts, Query, Viewer, address, html, if_there, to, v1};
+use super::board::pills;
+use super::{Answer, Frame, Parts, Query, Viewer, address, html, if_there, to, v1, v1_with};
 use crate::boards::routes::UnreadableBoard;
 use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
+use crate::http::problem::{FORBIDDEN, Problem};
 use crate::runtime::join::join_all;
-use crate::standings::routes::summary::WindowSummary;
 
 /// How many boards a page has: the totals of each are read.
 const BOARDS_MAX: &str = "25";
+
+/// How many boards a search shows at most.
+const SHOWN_MAX: usize = 50;
+/// How many boards a search goes through for their titles and tags.
+const SEARCHED_MAX: &str = "1000";
+
+/// A board of the list.
+struct ListedBoard {
+    defined: Defined,
+    /// What the board is at the moment, each with its class.
+    pills: Vec<(&'static str, String)>,
+    /// How many members the running period of its first window has; `None` for a league, or if that can't be read.
+    total: Option<u64>,
+}
 
 #[derive(Template)]
 #[template(path = "console/boards.html")]
 struct ListPage {
     frame: Frame,
-    prefix: String,
+    query: String,
     tag: String,
-    /// The boards, each with its windows and how many members their running periods have; without windows if unreadable.
-    boards: Vec<(Defined, Vec<WindowSummary>)>,
+    boards: Vec<ListedBoard>,
     unreadable: Vec<UnreadableBoard>,
+    /// Whether there are more boards than a search goes through.
+    is_cut: bool,
     parts: Parts,
 }
 
@@ -58,18 +73,16 @@ pub(super) struct Defined {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Params {
-    prefix: String,
+    /// What their ids begin with, or what their titles or tags contain.
+    q: String,
     tag: String,
     after: String,
     /// The board to open.
     board: String,
     /// What was done before the page was shown.
     done: String,
-}
-
-/// Redirects to the list.
-pub(super) async fn enter(_: Viewer) -> Redirect {
-    Redirect::to("/console/boards")
+    /// The name of what it was done to.
+    name: String,
 }
 
 /// The page.
@@ -77,59 +90,87 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer
     if !params.board.is_empty() {
         return Ok(to(&["boards", params.board.trim()], &[]));
     }
-    let mut frame = Frame::new(&viewer, "Boards").done(&params.done);
-    if !viewer.may(Scope::Configure) {
-        return html(&Open { frame });
-    }
-    let prefix = params.prefix.trim().to_owned();
-    let (tag, after) = (params.tag, params.after);
-    let behind = if after.is_empty() { &prefix } else { &after };
-    let query = [
-        ("after", behind.as_str()),
+    let mut frame = Frame::new(&viewer, "Boards").done_to(&params.done, &params.name);
+    let Params { q, tag, after, .. } = params;
+    let query = q.trim().to_owned();
+    let part = [
+        ("after", after.as_str()),
         ("tag", &tag),
         ("limit", BOARDS_MAX),
     ];
-    let listed_at = frame.reading(&["boards"], &query);
-    let mut found = match BoardId::parse(&prefix) {
-        // No board id begins like this.
-        Err(_) if !prefix.is_empty() => List::default(),
-        _ => viewer.read(&listed_at).await?,
+    let found = if query.is_empty() {
+        frame.read(&["boards"], &part).await
+    } else {
+        search(&mut frame, &query, &tag).await
     };
-    found.begin_with(&prefix);
-    if !prefix.is_empty() && after.is_empty() && BoardId::parse(&prefix).is_ok() {
-        // The list begins after the board whose id is the prefix itself.
-        let own: Option<Defined> = if_there(viewer.read(&v1(&["boards", &prefix])).await)?;
-        let own = own.filter(|board| tag.is_empty() || board.tags.contains(&tag));
-        found.boards.splice(0..0, own);
-    }
-    let boards = found.boards.into_iter().map(async |board| {
-        let summary = viewer.summary(&board.board).await;
-        // The board is listed even if the shards of its members do not answer, or the key may not read it.
-        let windows = summary.map_or_else(|_| Vec::new(), |summary| summary.windows);
-        (board, windows)
-    });
+    let found: List = match found {
+        Err(problem) if problem.kind == FORBIDDEN => return html(&Open { frame }),
+        found => found?,
+    };
+    let is_cut = !query.is_empty() && found.next.is_some();
+    let next = found.next.filter(|_| query.is_empty());
+    let boards = found.boards.into_iter().map(|board| listed(&frame, board));
     html(&ListPage {
-        frame,
         boards: join_all(boards).await,
+        frame,
         unreadable: found.unreadable,
-        parts: Parts::new("boards", &tagged(&prefix, &tag), &after, found.next),
-        prefix,
+        is_cut,
+        parts: Parts::new("boards", &tagged(&query, &tag), &after, next),
+        query,
         tag,
     })
 }
 
-impl List {
-    /// Keeps the boards that begin like this. They are consecutive in the list.
-    fn begin_with(&mut self, prefix: &str) {
-        self.boards.retain(|board| board.board.starts_with(prefix));
-        self.unreadable
-            .retain(|board| board.board.starts_with(prefix));
-        self.next = self.next.take().filter(|next| next.starts_with(prefix));
+/// A board with its state. It is listed even if the shards of its members do not answer, or the key may not read it.
+async fn listed(frame: &Frame, defined: Defined) -> ListedBoard {
+    let summary = frame.visitor.summary(&defined.board).await.ok();
+    let pills = summary.as_ref().map(|summary| pills(summary, frame.clock));
+    let first = summary.as_ref().and_then(|summary| summary.windows.first());
+    ListedBoard {
+        pills: pills.unwrap_or_default(),
+        total: first.and_then(|first| first.period.total),
+        defined,
     }
 }
 
-/// The address of the list of the boards that begin like this and have this tag.
-pub(super) fn tagged(prefix: &str, tag: &str) -> String {
-    let query = [("prefix", prefix), ("tag", tag)];
-    address(&["console", "boards"], &query)
+/// The boards whose ids begin like this, and then those whose titles or tags contain it. `next` says whether there are more
+/// than were looked at.
+async fn search(frame: &mut Frame, query: &str, tag: &str) -> Result<List, Problem> {
+    let all = [("tag", tag), ("limit", SEARCHED_MAX)];
+    let mut found: List = frame.read(&["boards"], &all).await?;
+    let words = query.to_lowercase();
+    let contains = |text: &String| text.to_lowercase().contains(&words);
+    let is_found = |board: &Defined| contains(&board.title) || board.tags.iter().any(contains);
+    let mut boards: Vec<Defined> = Vec::new();
+    if BoardId::parse(query).is_ok() {
+        let visitor = frame.visitor.clone();
+        // The list begins after the board whose id is the query itself.
+        let own: Option<Defined> = if_there(visitor.read(&v1(&["boards", query])).await)?;
+        boards
+            .extend(own.filter(|board| tag.is_empty() || board.tags.iter().any(|own| own == tag)));
+        let like = [("after", query), ("tag", tag), ("limit", BOARDS_MAX)];
+        let like: List = visitor.read(&v1_with(&["boards"], &like)).await?;
+        let mut unreadable = like.unreadable;
+        unreadable.retain(|board| board.board.starts_with(query));
+        found.unreadable = unreadable;
+        boards.extend(
+            like.boards
+                .into_iter()
+                .filter(|board| board.board.starts_with(query)),
+        );
+    }
+    let others = found.boards.into_iter().filter(is_found);
+    for board in others.take(SHOWN_MAX) {
+        if boards.iter().all(|known| known.board != board.board) {
+            boards.push(board);
+        }
+    }
+    boards.truncate(SHOWN_MAX);
+    found.boards = boards;
+    Ok(found)
+}
+
+/// The address of the list of the boards that are found like this and have this tag.
+pub(super) fn tagged(query: &str, tag: &str) -> String {
+    address(&["console", "boards"], &[("q", query), ("tag", tag)])
 }

@@ -122,6 +122,11 @@ impl Form {
         Err(Problem::invalid_field(format!("/{CONFIRMED}"), detail))
     }
 
+    /// Whether it is a form that only confirms what is deleted.
+    pub(super) fn is_confirmation(&self) -> bool {
+        self.0.iter().any(|(name, _)| name == CONFIRMED)
+    }
+
     /// A field, if it is filled in.
     pub(super) fn given(&self, name: &str) -> Option<&str> {
         let (_, value) = self.0.iter().find(|(own, _)| own == name)?;

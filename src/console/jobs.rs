@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::shown::counted;
 use super::{Answer, Frame, PartParams, Parts, Path, Query, Viewer, html};
 use crate::moderation::tasks::model::{TaskKind, TaskStatus};
 use crate::moderation::tasks::routes::{JobList, TaskBody};
@@ -12,11 +13,23 @@ const DONE_MAX: &str = "25";
 
 impl TaskBody {
     /// What it does.
-    fn name(&self) -> &'static str {
+    fn name(&self) -> String {
+        let member = self.member.as_deref().unwrap_or("a member");
         match self.kind {
-            TaskKind::Hide => "A member is hidden on all boards",
-            TaskKind::Unhide => "A member is brought back on all boards",
-            TaskKind::Erase => "What an erased member has left is removed",
+            TaskKind::Hide => format!("Hide {member} on all boards"),
+            TaskKind::Unhide => format!("Bring {member} back on all boards"),
+            TaskKind::Erase => "Remove what an erased member left on all boards".to_owned(),
+        }
+    }
+
+    /// How it stands, with its class.
+    fn state(&self) -> (&'static str, String) {
+        match (self.status, self.failed.len()) {
+            (TaskStatus::Running, _) => ("warn", "Running".to_owned()),
+            (TaskStatus::Done, 0) => ("good", "Done".to_owned()),
+            (TaskStatus::Done, failed) => {
+                ("failed", format!("Failed on {}", counted(failed, "board")))
+            }
         }
     }
 }
@@ -55,7 +68,10 @@ struct JobPage {
 
 /// The progress of a job.
 pub(super) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
-    let mut frame = Frame::new(&viewer, format!("Job {id}")).under("Jobs", "/console/jobs");
-    let job = frame.read(&["jobs", &id], &[]).await?;
-    html(&JobPage { frame, job })
+    let mut frame = Frame::new(&viewer, "").under("Jobs", "/console/jobs");
+    let job: TaskBody = frame.read(&["jobs", &id], &[]).await?;
+    html(&JobPage {
+        frame: frame.named(job.name()),
+        job,
+    })
 }

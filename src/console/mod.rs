@@ -42,6 +42,7 @@ mod member;
 mod members;
 mod movement;
 mod names;
+mod overview;
 mod page;
 mod parts;
 mod periods;
@@ -77,10 +78,10 @@ use self::api::{if_there, unless};
 use self::events::EventsPage;
 use self::forms::{Form, add};
 use self::initial::InitialPage;
-use self::keys::KeysPage;
+use self::keys::{KeyPage, KeysPage};
 use self::page::{Answer, Frame, Page, carry_out, html, refused, show, to};
 use self::parts::{PartParams, Parts};
-use self::queue::QueuePage;
+use self::queue::{QueuePage, QueuesPage};
 use self::session::{Viewer, Visitor};
 use self::upkeep::UpkeepPage;
 use self::webhooks::{WebhookPage, WebhooksPage};
@@ -115,13 +116,14 @@ impl Console {
 /// The routes of the pages, and of their files.
 pub(crate) fn router(console: Arc<Console>) -> Router {
     let pages = Router::new()
-        .route("/", get(boards::enter))
+        .route("/", get(overview::show))
         .route("/sign-in", get(sign_in::show).post(sign_in::begin))
         .route("/sign-out", post(sign_in::end))
         .route("/boards", get(boards::list))
         .nest("/boards/{board}", of_board())
         .route("/service", get(service::show))
         .route("/service/memory", get(service::memory))
+        .route("/queues", get(show::<QueuesPage>))
         .route("/audit", get(audit::list))
         .route("/define", get(define::show).post(define::put))
         .route("/first-board", post(home::create))
@@ -154,7 +156,7 @@ pub(crate) fn router(console: Arc<Console>) -> Router {
 fn of_keys() -> Router {
     Router::new()
         .route("/", get(show::<KeysPage>).post(keys::create))
-        .route("/{name}", get(keys::show))
+        .route("/{name}", get(show::<KeyPage>).post(keys::change))
         .route("/{name}/rotate", post(keys::rotate))
         .route("/{name}/delete", post(keys::delete))
 }
@@ -165,7 +167,9 @@ fn of_webhooks() -> Router {
         .route("/{name}", get(show::<WebhookPage>).post(webhooks::change))
         .route("/{name}/test", post(webhooks::test))
         .route("/{name}/rotate", post(webhooks::rotate))
+        .route("/{name}/enable", post(webhooks::enable))
         .route("/{name}/retry", post(webhooks::retry))
+        .route("/{name}/retry-all", post(webhooks::retry_all))
         .route("/{name}/delete", post(webhooks::delete))
 }
 
@@ -223,6 +227,7 @@ async fn around(State(console): State<Arc<Console>>, request: Request, next: Nex
             local::check_host(&parts)?;
         }
         visitor.recognize().await?;
+        visitor.look_around().await;
         if parts.method == Method::POST {
             let form = Form::read(&visitor, &parts, body).await?;
             parts.extensions.insert(form);

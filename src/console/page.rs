@@ -43,7 +43,7 @@ pub(super) struct Frame {
     /// The clock of the board's time zone; that of UTC elsewhere.
     pub(super) clock: Clock,
     /// What was done before the page was shown.
-    pub(super) done: Option<&'static str>,
+    pub(super) done: Option<String>,
     /// What is filled in.
     pub(super) form: Form,
     /// Why the form was refused.
@@ -73,11 +73,12 @@ impl Visitor {
     pub(super) fn groups(&self) -> Vec<Group> {
         let configures = self.require_anywhere(Scope::Configure).is_ok();
         let (moderates, administers) = (self.may(Scope::Moderate), self.may(Scope::Admin));
+        let configures_all = self.may(Scope::Configure);
         let groups: [(&str, &[(&str, &str, bool)]); 3] = [
             (
                 "",
                 &[
-                    ("Overview", "", true),
+                    ("Overview", "", self.may_look_around()),
                     ("Boards", "boards", true),
                     ("Members", "members", self.is_for_people()),
                     ("Name review", "names", moderates),
@@ -93,6 +94,7 @@ impl Visitor {
             (
                 "Operate",
                 &[
+                    ("Queues", "queues", configures_all),
                     ("Jobs", "jobs", moderates || administers),
                     ("Audit log", "audit", administers),
                     ("Service", "service", true),
@@ -156,14 +158,19 @@ impl Frame {
     }
 
     /// Sets the notice of what was done before the page was shown.
-    pub(super) fn done(mut self, what: &str) -> Self {
-        self.done = shown::done(what);
+    pub(super) fn done(self, what: &str) -> Self {
+        self.done_to(what, "")
+    }
+
+    /// Sets the notice of what was done to the thing of this name, or to this number of things.
+    pub(super) fn done_to(mut self, what: &str, name: &str) -> Self {
+        self.done = shown::done(what).map(|notice| notice.replace("{}", name));
         self
     }
 
-    /// Fills in the form, unless it is shown again as it was sent.
+    /// Fills in the form, unless it is shown again as it was sent. A refused confirmation leaves the page's form as stored.
     pub(super) fn fill_in(&mut self, form: Form) {
-        if self.problem.is_none() {
+        if self.problem.is_none() || self.form.is_confirmation() {
             self.form = form;
         }
     }

@@ -13,6 +13,8 @@ pub(super) struct PartParams {
     pub(super) after: String,
     /// What was done before the page was shown.
     pub(super) done: String,
+    /// The name of what it was done to, or how many there were.
+    pub(super) name: String,
 }
 
 impl PartParams {

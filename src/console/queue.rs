@@ -1,20 +1,121 @@
-//! The queue of a board: what waits, and the dead letters, which can be replayed and deleted.
+//! The queues of all boards, and that of one: what waits, who applies it, and the dead letters, which can be replayed and
+//! deleted.
+
+use std::collections::BTreeMap;
 
 use askama::Template;
 use axum::http::Method;
 
-use super::{Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, address, carry_out, to};
+use super::{
+    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, Visitor, address, carry_out, to,
+};
+use crate::domain::queued::AGE_MAX;
+use crate::domain::time::Timestamp;
 use crate::http::problem::Problem;
-use crate::operations::upkeep::routes::QueueBody;
+use crate::operations::upkeep::routes::{
+    InstanceBody, InstanceList, LogBody, QueueBody, QueueList,
+};
+use crate::operations::warnings::UNAPPLIED;
 use crate::queue::dead_letters::routes::{DeadLetterBody, DeadLetterList};
+use crate::queue::dead_letters::store::DeadReason;
 
-/// How many dead letters a part of the list has.
-const LETTERS_MAX: &str = "25";
+/// How many boards with waiting events, and how many dead letters, a part of a list has.
+const QUEUES_MAX: &str = "100";
+const LETTERS_MAX: &str = "50";
+
+impl Visitor {
+    /// The warning that no running instance applies queued events, if that is so and events wait.
+    async fn unapplied(&self) -> Option<String> {
+        let warnings = self.ready().await.ok()?.warnings;
+        warnings
+            .into_iter()
+            .find(|warning| warning.starts_with(UNAPPLIED))
+    }
+}
 
 impl DeadLetterBody {
     /// What has to be typed before it is deleted: the id of its event, if it is readable.
     fn name(&self) -> &str {
         self.event.as_ref().map_or(&self.id, |event| &event.id)
+    }
+
+    /// Whether its event may be put back into the queue.
+    fn is_replayable(&self, now: &Timestamp) -> bool {
+        let event = self.event.as_ref();
+        event.is_none_or(|event| event.queued_at.saturating_add(AGE_MAX) > *now)
+    }
+
+    /// Why its event was not applied, for people.
+    fn says(&self) -> &str {
+        match self.reason.as_str() {
+            reason if reason == DeadReason::Unreadable.name() => {
+                "The stored event can't be read: it is damaged, or a newer release wrote it."
+            }
+            reason if reason == DeadReason::TooOld.name() => {
+                "It waited for more than 24 hours. If it should still count, send it again as a new event."
+            }
+            reason if reason == DeadReason::Failed.name() => {
+                "Stored data of the board is damaged, or the service has a fault. Replay it once that is fixed."
+            }
+            _ => "A newer release could not apply it.",
+        }
+    }
+}
+
+/// A board with waiting events or dead letters.
+#[derive(Default)]
+struct BoardQueue {
+    queue: Option<QueueBody>,
+    letters: u64,
+}
+
+#[derive(Template)]
+#[template(path = "console/queues.html")]
+pub(super) struct QueuesPage {
+    frame: Frame,
+    boards: BTreeMap<String, BoardQueue>,
+    /// The running instances that apply queued events.
+    appliers: Vec<InstanceBody>,
+    /// That there is none.
+    warning: Option<String>,
+    /// What waits in Kafka, or why that can't be read.
+    log: Result<LogBody, Problem>,
+    parts: Parts,
+}
+
+impl Page for QueuesPage {
+    type Of = ();
+    type Params = PartParams;
+
+    async fn read(mut frame: Frame, (): &(), params: PartParams) -> Result<Self, Problem> {
+        let query = params.of_at_most(QUEUES_MAX);
+        let QueueList { queues, next } = frame.read(&["queues"], &query).await?;
+        let InstanceList { instances, .. } = frame.read(&["instances"], &[]).await?;
+        let log = frame.read(&["log"], &[]).await;
+        let mut boards = BTreeMap::<String, BoardQueue>::new();
+        for queue in queues {
+            let board = queue.board.clone();
+            boards.entry(board).or_default().queue = Some(queue);
+        }
+        let overview = frame.visitor.overview.clone();
+        // The boards with most dead letters are listed first of all.
+        let letters = overview
+            .iter()
+            .flat_map(|overview| &overview.dead_letters.boards);
+        for letters in letters.filter(|_| params.after.is_empty()) {
+            boards.entry(letters.board.clone()).or_default().letters = letters.count;
+        }
+        let now = frame.clock.now;
+        let is_applying =
+            |instance: &InstanceBody| instance.applies_queues && !instance.is_silent(&now);
+        Ok(Self {
+            warning: frame.visitor.unapplied().await,
+            frame: frame.named("Queues"),
+            boards,
+            appliers: instances.into_iter().filter(is_applying).collect(),
+            log,
+            parts: Parts::new("queues", "/console/queues", &params.after, next),
+        })
     }
 }
 
@@ -23,6 +124,7 @@ impl DeadLetterBody {
 pub(super) struct QueuePage {
     frame: Frame,
     queue: QueueBody,
+    warning: Option<String>,
     letters: Vec<DeadLetterBody>,
     parts: Parts,
 }
@@ -32,7 +134,7 @@ impl Page for QueuePage {
     type Params = PartParams;
 
     async fn read(mut frame: Frame, board: &String, params: PartParams) -> Result<Self, Problem> {
-        let queue = frame.read(&["boards", board, "queue"], &[]).await?;
+        let queue: QueueBody = frame.read(&["boards", board, "queue"], &[]).await?;
         let letter = ["boards", board, "dead-letters", "ID", "replay"];
         let query = params.of_at_most(LETTERS_MAX);
         let found: DeadLetterList = frame.read(&letter[..3], &query).await?;
@@ -40,34 +142,70 @@ impl Page for QueuePage {
         frame.example(&Method::POST, &letter, None);
         frame.example(&Method::DELETE, &letter[..4], None);
         let own = address(&["console", "boards", board, "queue"], &[]);
+        let warning = match queue.events {
+            0 => None,
+            _ => frame.visitor.unapplied().await,
+        };
         Ok(Self {
-            frame: frame.done(&params.done),
+            frame: frame.done_to(&params.done, &params.name),
             queue,
+            warning,
             letters: found.dead_letters,
             parts: Parts::new("dead letters", &own, &params.after, found.next),
         })
     }
 }
 
-/// Puts the event of a dead letter back into the queue.
+impl QueuePage {
+    /// Whether there is a dead letter that can be replayed.
+    fn has_replayable(&self) -> bool {
+        let now = self.frame.clock.now;
+        self.letters.iter().any(|letter| letter.is_replayable(&now))
+    }
+}
+
+/// Puts the events of dead letters back into the queue.
 pub(super) async fn replay(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let replayed = async {
-        let letter = form.required("letter")?;
-        let replayed_by = ["boards", &board, "dead-letters", letter, "replay"];
-        viewer.order(Method::POST, &replayed_by, None).await?;
-        Ok(to(&["boards", &board, "queue"], &[("done", "replayed")]))
+        form.required("letter")?;
+        let order = (Method::POST, Some("replay"), "replayed");
+        each_letter(&viewer, &board, &form, order).await
     };
     carry_out::<QueuePage>(&viewer, &board, &form, replayed).await
 }
 
-/// Deletes a dead letter.
+/// Deletes dead letters.
 pub(super) async fn discard(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let discarded = async {
-        let letter = form.required("letter")?;
+        form.required("letter")?;
         form.confirm(form.field("name"))?;
-        let own = ["boards", &board, "dead-letters", letter];
-        viewer.order(Method::DELETE, &own, None).await?;
-        Ok(to(&["boards", &board, "queue"], &[("done", "discarded")]))
+        each_letter(&viewer, &board, &form, (Method::DELETE, None, "discarded")).await
     };
     carry_out::<QueuePage>(&viewer, &board, &form, discarded).await
+}
+
+/// Sends an order for each dead letter of a form. One that is refused stays in the list, and doesn't stop the others.
+async fn each_letter(
+    viewer: &Viewer,
+    board: &str,
+    form: &Form,
+    (method, part, done): (Method, Option<&str>, &str),
+) -> Answer {
+    let mut count = 0;
+    let mut refused = None;
+    for letter in form.chosen("letter") {
+        let mut path = vec!["boards", board, "dead-letters", letter];
+        path.extend(part);
+        match viewer.order(method.clone(), &path, None).await {
+            Ok(()) => count += 1,
+            Err(problem) => refused = refused.or(Some(problem.mendable()?)),
+        }
+    }
+    match refused {
+        Some(problem) if count == 0 => Err(problem),
+        _ => {
+            let query = [("done", done), ("name", &count.to_string())];
+            Ok(to(&["boards", board, "queue"], &query))
+        }
+    }
 }

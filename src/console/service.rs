@@ -1,5 +1,6 @@
-//! The service: its version, whether it is ready, and what needs attention; its instances, what waits in queues, and the
-//! memory by board.
+//! The service: its version, whether it is ready, and what needs attention; its instances, and the memory by board.
+
+use std::cmp::Reverse;
 
 use askama::Template;
 use futures::stream::{self, StreamExt};
@@ -11,12 +12,8 @@ use crate::domain::instance::SILENT_AFTER;
 use crate::domain::time::Timestamp;
 use crate::http::problem::Problem;
 use crate::operations::health::Ready;
-use crate::operations::upkeep::routes::{
-    InstanceBody, InstanceList, LogBody, MemoryBody, QueueList,
-};
+use crate::operations::upkeep::routes::{InstanceBody, InstanceList, MemoryBody};
 
-/// How many boards with waiting events are shown.
-const QUEUES_MAX: &str = "100";
 /// How many boards a part of the list of memory has, and how many of them are measured at a time.
 const BOARDS_MAX: &str = "25";
 const BOARDS_AT_ONCE: usize = 4;
@@ -33,19 +30,23 @@ impl Visitor {
     }
 }
 
-/// The instances, and what waits: for viewers that may configure all boards.
-struct Overview {
-    instances: Vec<InstanceBody>,
-    queues: QueueList,
-    /// What waits in Kafka, or why that can't be read.
-    log: Result<LogBody, Problem>,
-}
+impl InstanceBody {
+    /// Whether it has not reported for so long that it may have died.
+    pub(super) fn is_silent(&self, now: &Timestamp) -> bool {
+        now.seconds_after(self.seen_at) > SILENT_AFTER_S
+    }
 
-impl Overview {
-    /// Whether the instances run more than one version.
-    fn has_versions(&self) -> bool {
-        let mut pairs = self.instances.windows(2);
-        pairs.any(|pair| pair[0].version != pair[1].version)
+    /// What it does, for people.
+    fn does(&self) -> &'static str {
+        match (self.serves, self.works, self.applies_queues) {
+            (true, false, _) => "answers requests",
+            (true, true, true) => "answers requests, does background work",
+            (true, true, false) => {
+                "answers requests, does background work, leaves queued events to others"
+            }
+            (false, _, true) => "does background work",
+            (false, _, false) => "does background work, leaves queued events to others",
+        }
     }
 }
 
@@ -53,48 +54,40 @@ impl Overview {
 #[template(path = "console/service.html")]
 struct ServicePage {
     frame: Frame,
-    now: Timestamp,
     version: &'static str,
     ready: Result<Ready, Problem>,
-    /// What the viewer may know in addition; or why it can't be read.
-    overview: Option<Result<Overview, Problem>>,
+    /// The instances, for viewers that may configure all boards; or why they can't be read.
+    instances: Option<Result<InstanceList, Problem>>,
 }
 
 /// The page.
 pub(super) async fn show(viewer: Viewer) -> Answer {
     let mut frame = Frame::new(&viewer, "Service");
     frame.curl.push(viewer.curl("/readyz"));
-    let overview = if viewer.may(Scope::Configure) {
-        Some(overview(&mut frame).await)
+    let instances = if viewer.may(Scope::Configure) {
+        Some(frame.read(&["instances"], &[]).await)
     } else {
         None
     };
     html(&ServicePage {
         frame,
-        now: viewer.console.app.engine.clock.now(),
         version: VERSION,
         ready: viewer.ready().await,
-        overview,
+        instances,
     })
 }
 
-async fn overview(frame: &mut Frame) -> Result<Overview, Problem> {
-    let instances = frame.reading(&["instances"], &[]);
-    let queues = frame.reading(&["queues"], &[("limit", QUEUES_MAX)]);
-    let log = frame.reading(&["log"], &[]);
-    let InstanceList { instances, .. } = frame.visitor.read(&instances).await?;
-    Ok(Overview {
-        instances,
-        queues: frame.visitor.read(&queues).await?,
-        log: frame.visitor.read(&log).await,
-    })
+/// Whether the instances run more than one version.
+fn has_versions(instances: &[InstanceBody]) -> bool {
+    let mut pairs = instances.windows(2);
+    pairs.any(|pair| pair[0].version != pair[1].version)
 }
 
 #[derive(Template)]
 #[template(path = "console/memory.html")]
 struct MemoryPage {
     frame: Frame,
-    /// The boards, each with its memory, if it can be read.
+    /// The boards, each with its memory, if it can be read; the largest first.
     boards: Vec<(String, Option<MemoryBody>)>,
     parts: Parts,
 }
@@ -110,9 +103,12 @@ pub(super) async fn memory(viewer: Viewer, Query(params): Query<PartParams>) -> 
     let mut frame = Frame::new(&viewer, "Memory by board").under("Service", "/console/service");
     frame.reading(&["boards", "BOARD", "memory"], &[]);
     let own = "/console/service/memory";
+    let mut boards: Vec<(String, Option<MemoryBody>)> =
+        measured.buffered(BOARDS_AT_ONCE).collect().await;
+    boards.sort_by_key(|(_, memory)| Reverse(memory.as_ref().map(|memory| memory.bytes)));
     html(&MemoryPage {
         frame,
-        boards: measured.buffered(BOARDS_AT_ONCE).collect().await,
+        boards,
         parts: Parts::new("boards", own, &params.after, found.next),
     })
 }

@@ -21,6 +21,7 @@ use crate::domain::session::LIFETIME;
 use crate::http::local;
 use crate::http::problem::{INTERNAL, MALFORMED_REQUEST, Problem, UNAUTHENTICATED};
 use crate::http::proxies::Arrival;
+use crate::operations::overview::work::Overview;
 
 /// What a cookie is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -52,6 +53,8 @@ pub(super) struct Visitor {
     pub(super) arrival: Arrival,
     /// The holder of the session's API key.
     pub(super) holder: Option<Holder>,
+    /// What waits or fails, if the visitor may know that, and it could be read.
+    pub(super) overview: Option<Arc<Overview>>,
 }
 
 fn nobody() -> Problem {
@@ -78,6 +81,7 @@ impl Visitor {
             is_new: false,
             arrival: Arrival::of(parts),
             holder: None,
+            overview: None,
         };
         visitor.session = visitor.sent(headers, Cookie::Session);
         let forms = visitor.sent(headers, Cookie::Forms);

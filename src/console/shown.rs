@@ -114,7 +114,12 @@ pub(super) fn window(window: &str) -> String {
         .strip_prefix("last-")
         .unwrap_or(window)
         .replace('-', " ");
-    let mut letters = words.chars();
+    capitalized(&words)
+}
+
+/// A text that begins with a capital.
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);
     first.chain(letters).collect()
 }
@@ -171,7 +176,7 @@ pub(super) fn bytes(count: u64) -> String {
     format!("{}.{} {}", tenths / 10, tenths % 10, units[index])
 }
 
-/// The notice after something was done.
+/// The notice after something was done; `{}` is the name of what it was done to, or how many there were.
 pub(super) fn done(what: &str) -> Option<&'static str> {
     Some(match what {
         "hidden" => "The member is hidden: no standing of this board shows it.",
@@ -186,14 +191,16 @@ pub(super) fn done(what: &str) -> Option<&'static str> {
         "profiles" => "The profiles are stored.",
         "ordered" => "The order is given. It holds from the next period on.",
         "deleted" => "It is deleted.",
-        "exists" => {
-            "There is one of this name already, and nothing was done. Here it can be changed."
-        }
-        "changed" => "It is changed.",
-        "tested" => "A message is on its way. Its delivery says what becomes of it.",
-        "retried" => "The message is on its way again.",
-        "replayed" => "The event waits in the queue again.",
-        "discarded" => "The dead letter is deleted. Its event never counts.",
+        "key-changed" => "Key `{}` changed.",
+        "key-deleted" => "Key `{}` deleted.",
+        "exists" => "There is already a webhook `{}`. Nothing was changed; you can change it here.",
+        "webhook-changed" => "Webhook `{}` changed.",
+        "webhook-enabled" => "Webhook `{}` enabled.",
+        "webhook-deleted" => "Webhook `{}` deleted.",
+        "tested" => "A test message was sent. Its delivery below shows the outcome.",
+        "retried" => "Messages that are sent again: {}.",
+        "replayed" => "Events that wait in the queue again: {}.",
+        "discarded" => "Dead letters deleted: {}. Their events never count.",
         "final" => "The period is final. No event counts for it any more.",
         "moving" => "The data is moving. Load the page again to see how far it has come.",
         "reviewed" => "The review is written down.",
@@ -201,6 +208,24 @@ pub(super) fn done(what: &str) -> Option<&'static str> {
         "set" => "The initial scores are set.",
         _ => return None,
     })
+}
+
+/// A text of the program as a sentence.
+pub(super) fn sentence(text: &str) -> String {
+    let end = if text.ends_with('.') { "" } else { "." };
+    capitalized(text) + end
+}
+
+/// A warning as a sentence, with code in backquotes.
+pub(super) fn warned(warning: &str) -> Safe<String> {
+    prose(&sentence(warning))
+}
+
+/// A number of things in words: `1 event`, `12,000 events`.
+pub(super) fn counted(count: impl Display, thing: &str) -> String {
+    let count = grouped(&count);
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {thing}{plural}")
 }
 
 /// A text of the HTTP interface, with code in backquotes.

@@ -1,8 +1,8 @@
-//! API keys: creating, listing, rotating and deleting them.
+//! API keys: creating, changing, listing, rotating and deleting them.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::work::{self, FoundKey};
@@ -96,6 +96,46 @@ pub struct KeyList {
     pub next: Option<String>,
 }
 
+/// A change of what an API key allows. Missing fields are kept.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = GrantPatch)]
+#[serde(deny_unknown_fields)]
+pub struct GrantChange {
+    /// What its bearer may do; `admin` includes all other scopes.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Scopes, required = false)]
+    scopes: Option<Scopes>,
+    /// The boards that it is for: patterns of their ids, where `*` stands for any characters.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Boards, required = false)]
+    boards: Option<Boards>,
+    /// How many requests per second (`s`), minute (`m`) or hour (`h`) it may send to each instance of the service; null for
+    /// no limit.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<Rate>, required = false)]
+    rate: Option<Option<Rate>>,
+    /// When it expires; null for never.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<Timestamp>, required = false)]
+    expires_at: Option<Option<Timestamp>>,
+}
+
+/// A field that is not missing; so null is a value.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(field: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(field).map(Some)
+}
+
+impl GrantChange {
+    fn of(&self, grant: Grant) -> Grant {
+        Grant {
+            scopes: self.scopes.unwrap_or(grant.scopes),
+            boards: self.boards.clone().unwrap_or(grant.boards),
+            rate: self.rate.unwrap_or(grant.rate),
+            expires_at: self.expires_at.unwrap_or(grant.expires_at),
+        }
+    }
+}
+
 /// How the secret of an API key is rotated.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -178,6 +218,27 @@ pub async fn put(
     let (made, secret) = work::create(&app.engine, &name, grant).await?;
     audit.after(&AuditedKey::from(&made.key));
     Ok((StatusCode::CREATED, with_secret(&app, made, secret)))
+}
+
+/// Change what an API key allows.
+///
+/// The key keeps its secret. All instances apply the change within a second, and so do sessions in the console.
+#[utoipa::path(
+    patch, path = "/v1/keys/{name}", operation_id = "update_key",
+    request_body(content = GrantChange, example = json!({"rate": "100/s"})),
+    responses((status = 200, description = "The API key was changed", body = KeyBody))
+)]
+pub async fn patch(
+    State(app): Shared,
+    name: KeyName,
+    audit: Audit,
+    Json(change, _): Json<GrantChange>,
+) -> JsonResult<KeyBody> {
+    let changed = work::change_grant(&app.engine, &name, |grant| change.of(grant));
+    let (before, after) = changed.await?;
+    audit.before(&AuditedKey::from(&before));
+    audit.after(&AuditedKey::from(&after.key));
+    Ok(JsonResponse(after.into()))
 }
 
 /// Rotate the secret of an API key.

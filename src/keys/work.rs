@@ -1,4 +1,4 @@
-//! Creates, lists, rotates and deletes API keys.
+//! Creates, changes, lists, rotates and deletes API keys.
 
 use crate::access::keyring::store::{API_KEYS_MAX, ApiKey, Previous};
 use crate::access::keyring::{self, SECRET_PREFIX};
@@ -57,6 +57,23 @@ pub async fn create(
     Ok((found, secret))
 }
 
+/// Changes what an API key allows. Returns the key before and after.
+pub async fn change_grant(
+    engine: &Engine,
+    name: &KeyName,
+    changed: impl Fn(Grant) -> Grant,
+) -> Result<(ApiKey, FoundKey), Error> {
+    let changed = |before: &ApiKey| {
+        let grant = changed(before.grant.clone());
+        Problem::require_none(grant.check(engine.clock.now()))?;
+        Ok(ApiKey {
+            grant,
+            ..before.clone()
+        })
+    };
+    update(engine, name, changed).await
+}
+
 /// Gives an API key another secret. Returns the key before and after, and the secret. The former secret stays valid for
 /// `grace`.
 pub async fn rotate(
@@ -65,20 +82,33 @@ pub async fn rotate(
     grace: Span,
 ) -> Result<(ApiKey, FoundKey, String), Error> {
     let secret = random::hexadecimal::<SECRET_BYTES>(SECRET_PREFIX)?;
-    for _ in 0..ATTEMPTS_MAX {
-        let stored = stored(engine, name).await?;
-        let before = stored.read()?;
+    let rotated = |before: &ApiKey| {
         let until = engine.clock.now().saturating_add(grace);
-        let key = ApiKey {
+        Ok(ApiKey {
             digest: Digest::of(&secret),
             previous: (grace.ms() > 0).then_some(Previous {
                 digest: before.digest,
                 until,
             }),
             ..before.clone()
-        };
-        if change(engine, name, Some(&stored), Some(&key)).await? {
-            return Ok((before, found_one(engine, name, key).await?, secret));
+        })
+    };
+    let (before, after) = update(engine, name, rotated).await?;
+    Ok((before, after, secret))
+}
+
+/// Replaces an API key by what is made of it. Returns the key before and after.
+async fn update(
+    engine: &Engine,
+    name: &KeyName,
+    next: impl Fn(&ApiKey) -> Result<ApiKey, Error>,
+) -> Result<(ApiKey, FoundKey), Error> {
+    for _ in 0..ATTEMPTS_MAX {
+        let stored = stored(engine, name).await?;
+        let before = stored.read()?;
+        let after = next(&before)?;
+        if change(engine, name, Some(&stored), Some(&after)).await? {
+            return Ok((before, found_one(engine, name, after).await?));
         }
     }
     Err(Error::busy())

@@ -12,6 +12,9 @@ use parking_lot::Mutex;
 use crate::core::{Engine, Error, jobs};
 use crate::queue;
 
+/// How the warning of [`unapplied_queues`] begins.
+pub(crate) const UNAPPLIED: &str = "no running instance applies queued events";
+
 /// The warnings that were logged and have not ended.
 #[derive(Debug, Default)]
 pub(crate) struct Warned(Mutex<BTreeSet<String>>);
@@ -60,7 +63,7 @@ pub async fn unapplied_queues(engine: &Engine) -> Result<Option<String>, Error> 
         return Ok(None);
     }
     Ok(Some(format!(
-        "no running instance applies queued events, and {waiting} wait in Redis: start `standings worker`, or an instance with \
+        "{UNAPPLIED}, and {waiting} wait in Redis: start `standings worker`, or an instance with \
          STANDINGS_BACKGROUND and STANDINGS_APPLY_QUEUES set to true"
     )))
 }

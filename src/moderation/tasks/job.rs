@@ -10,6 +10,7 @@ use futures::stream::{self, StreamExt};
 
 use super::model::{Action, FailedOn, Task, TaskFailure, TaskLeft};
 use super::store::{self, BegunTask, ORDERS_MAX, StoredTask};
+use crate::audit;
 use crate::core::board::store::boards;
 use crate::core::jobs::faults::Subject;
 use crate::core::jobs::lease::Lease;
@@ -81,6 +82,12 @@ pub async fn begin(
     let total = store::board_count(&engine.store).await?;
     let mut task = Task::new(action.clone(), engine.clock.now(), total);
     task.add_failed(failed);
+    if let Action::Hide(member, _) | Action::Unhide(member) = &action {
+        let members = std::slice::from_ref(member);
+        task.pseudonym = audit::store::pseudonyms(&engine.store, members)
+            .await?
+            .pop();
+    }
     let begun = store::begin(&engine.store, &task, &action).await?;
     begun.ok_or_else(|| Problem::too_many_orders(ORDERS_MAX).into())
 }

@@ -85,6 +85,9 @@ pub struct TaskLeft {
 pub struct Task {
     /// What it does.
     pub kind: TaskKind,
+    /// The pseudonym of the member in the audit log, which an erasure deletes; `None` if the task is part of an erasure.
+    #[serde(default)]
+    pub pseudonym: Option<String>,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
     /// How many boards there were when it began.
@@ -112,6 +115,7 @@ impl Task {
     pub fn new(action: Action, now: Timestamp, total: u64) -> Self {
         Self {
             kind: action.kind(),
+            pseudonym: None,
             created_at: now,
             finished_at: None,
             total,

@@ -1,5 +1,7 @@
 //! Tasks: moderation of all boards. To clients these are jobs.
 
+use std::collections::HashMap;
+
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -7,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::model::{FailedOn, Task, TaskFailure, TaskKind, TaskStatus};
 use super::store;
+use crate::audit;
 use crate::core::Error;
 use crate::domain::time::Timestamp;
 use crate::http::App;
@@ -23,6 +26,9 @@ pub struct TaskBody {
     /// What it does.
     #[schema(inline)]
     pub kind: TaskKind,
+    /// The member that it hides or brings back; null if the member was erased, or forgotten because no request has named it
+    /// for long.
+    pub member: Option<String>,
     /// Whether it is running or finished.
     #[schema(inline)]
     pub status: TaskStatus,
@@ -72,13 +78,31 @@ impl TaskBody {
             .await
             .map_err(Error::from)?;
         let stored = stored.ok_or_else(|| Problem::job_not_found(&number.to_string()))?;
-        Ok(Self::new(number, stored.read().map_err(Error::from)?))
+        let task = stored.read().map_err(Error::from)?;
+        let found = Self::of(app, vec![(number, task)]).await?.pop();
+        found.ok_or_else(|| Problem::job_not_found(&number.to_string()))
     }
 
-    fn new(number: u64, task: Task) -> Self {
+    /// Tasks, with the members that their pseudonyms stand for.
+    async fn of(app: &App, tasks: Vec<(u64, Task)>) -> Result<Vec<Self>, Problem> {
+        let pseudonyms = tasks.iter().filter_map(|(_, task)| task.pseudonym.clone());
+        let pseudonyms: Vec<String> = pseudonyms.collect();
+        let members = audit::store::members_with(&app.engine.store, &pseudonyms);
+        let members = members.await.map_err(Error::from)?;
+        let known: HashMap<_, _> = pseudonyms.into_iter().zip(members).collect();
+        let shown = |(number, task): (u64, Task)| {
+            let member = task.pseudonym.as_ref().and_then(|named| known.get(named));
+            let member = member.cloned().flatten();
+            Self::new(number, task, member)
+        };
+        Ok(tasks.into_iter().map(shown).collect())
+    }
+
+    fn new(number: u64, task: Task, member: Option<String>) -> Self {
         Self {
             id: number.to_string(),
             kind: task.kind,
+            member,
             status: task.status(),
             done: task.done,
             // Boards may have been added since it began.
@@ -147,6 +171,8 @@ pub async fn list(State(app): Shared, Query(params): Query<JobListParams>) -> Js
     let (after, limit) = params.part(number)?;
     let status = params.status.unwrap_or(TaskStatus::Running);
     let found = moderation::work::list_tasks(&app.engine, status, after, limit).await?;
-    let (jobs, next) = found.shown(|(number, task)| TaskBody::new(number, task));
-    Ok(JsonResponse(JobList { jobs, next }))
+    Ok(JsonResponse(JobList {
+        jobs: TaskBody::of(&app, found.items).await?,
+        next: found.next.map(|next| next.to_string()),
+    }))
 }
