@@ -1,11 +1,12 @@
 //! The list of boards.
 
 use askama::Template;
+use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::board::pills;
-use super::{Answer, Frame, Parts, Query, Viewer, address, html, if_there, to, v1, v1_with};
+use super::{Answer, Frame, Parts, Query, Viewer, address, html, to, unless, v1, v1_with};
 use crate::boards::routes::UnreadableBoard;
 use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
@@ -63,7 +64,6 @@ pub(super) struct Defined {
     pub(super) board: String,
     pub(super) title: String,
     pub(super) tags: Vec<String>,
-    pub(super) public: bool,
     pub(super) windows: Vec<String>,
     pub(super) closes_at: Option<Timestamp>,
     pub(super) finalize: Option<Value>,
@@ -133,19 +133,23 @@ async fn listed(frame: &Frame, defined: Defined) -> ListedBoard {
     }
 }
 
-/// The boards whose ids begin like this, and then those whose titles or tags contain it. `next` says whether there are more
+/// The boards whose ids begin like this, and then those that contain it in their id, title or tags. `next` says whether there are more
 /// than were looked at.
 async fn search(frame: &mut Frame, query: &str, tag: &str) -> Result<List, Problem> {
     let all = [("tag", tag), ("limit", SEARCHED_MAX)];
     let mut found: List = frame.read(&["boards"], &all).await?;
     let words = query.to_lowercase();
     let contains = |text: &String| text.to_lowercase().contains(&words);
-    let is_found = |board: &Defined| contains(&board.title) || board.tags.iter().any(contains);
+    let is_found = |board: &Defined| {
+        contains(&board.board) || contains(&board.title) || board.tags.iter().any(contains)
+    };
     let mut boards: Vec<Defined> = Vec::new();
     if BoardId::parse(query).is_ok() {
         let visitor = frame.visitor.clone();
         // The list begins after the board whose id is the query itself.
-        let own: Option<Defined> = if_there(visitor.read(&v1(&["boards", query])).await)?;
+        let own: Option<Defined> = unless(visitor.read(&v1(&["boards", query])).await, |kind| {
+            kind.status == StatusCode::NOT_FOUND || kind == FORBIDDEN
+        })?;
         boards
             .extend(own.filter(|board| tag.is_empty() || board.tags.iter().any(|own| own == tag)));
         let like = [("after", query), ("tag", tag), ("limit", BOARDS_MAX)];

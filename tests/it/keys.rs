@@ -123,6 +123,67 @@ async fn webhooks_outlive_their_key_unless_they_are_deleted_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_changed_and_keeps_its_secret() {
+    let (world, admin, _following) = world(2).await;
+    let grant = json!({"scopes": ["read"], "boards": ["*"], "rate": "50/s",
+        "expires_at": "2026-11-21T13:00:00Z"});
+    let (mut key, secret) = make_key(&admin, "site", grant).await;
+    key.as_object_mut().unwrap().remove("secret");
+    let own = "/v1/keys/site";
+    let nothing = admin.patch(own, json!({})).await.expect(200);
+    assert_eq!(nothing, key);
+    let status = async |instance: usize| {
+        let client = world.instances[instance].client.with_key(&secret);
+        client.get(PAGE).await.status.as_u16()
+    };
+    assert_eq!(status(0).await, 200);
+
+    let changed = admin.patch(own, json!({"boards": ["other"], "rate": null}));
+    let changed = changed.await.expect(200);
+    assert_eq!(changed["boards"], json!(["other"]));
+    assert_eq!(
+        changed["scopes"],
+        json!(["read"]),
+        "what is missing is kept"
+    );
+    assert_eq!(changed["rate"], Value::Null);
+    assert_eq!(changed["expires_at"], "2026-11-21T13:00:00.000Z");
+    for instance in 0..2 {
+        eventually("the change is known", async || {
+            status(instance).await == 403
+        })
+        .await;
+    }
+    let log = admin.get("/v1/audit?limit=1").await.expect(200);
+    let line = &log["lines"][0];
+    assert_eq!(line["method"], "PATCH");
+    let boards = ["before", "after"].map(|state| &line["outcome"][state]["boards"]);
+    assert_eq!(boards, [&json!(["*"]), &json!(["other"])]);
+
+    world.set_time("2026-11-21T13:00:00Z");
+    assert_eq!(status(0).await, 401, "it has expired");
+    for (wrong, pointer) in [
+        (json!({"boards": ["*"]}), "/expires_at"),
+        (json!({"scopes": [], "expires_at": null}), "/scopes"),
+        (json!({"scopes": null}), "/scopes"),
+        (json!({"rate": "fast"}), "/rate"),
+        (json!({"name": "other"}), "/name"),
+    ] {
+        let refused = admin.patch(own, wrong.clone()).await;
+        assert_eq!(refused.status, 422, "{wrong}");
+        let errors = refused.text.contains(&format!("\"pointer\":\"{pointer}\""));
+        assert!(errors, "{wrong}: {}", refused.text);
+    }
+    let again = json!({"boards": ["*"], "scopes": ["write", "read"], "expires_at": null});
+    let again = admin.patch(own, again).await.expect(200);
+    assert_eq!(again["scopes"], json!(["read", "write"]));
+    assert_eq!(again["expires_at"], Value::Null);
+    eventually("it is valid again", async || status(0).await == 200).await;
+    let missing = admin.patch("/v1/keys/other", json!({})).await;
+    missing.expect_problem(404, "key-not-found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_shown_once_and_only_its_hash_is_kept() {
     let (world, admin, _following) = world(1).await;
     let grant = json!({"scopes": ["write", "read"], "boards": ["vote-*", "b"], "rate": "50/s",

@@ -12,7 +12,7 @@ fn members(count: u64) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn boards_are_searched_by_prefix_and_listed_in_pages() {
+async fn boards_are_searched_and_listed_in_pages() {
     let world = World::start(NOW).await;
     let client = world.client();
     let mut browser = Browser::new(client);
@@ -27,23 +27,30 @@ async fn boards_are_searched_by_prefix_and_listed_in_pages() {
         let definition = json!({"windows": ["day"], "tags": tags});
         client.define(&format!("b{number}"), definition).await;
     }
-    client
-        .define("b3", json!({"windows": ["day", "all"]}))
-        .await;
+    let titled = json!({"title": "Endless Run", "windows": ["day", "all"], "public": true,
+        "closes_at": "2026-11-22T12:00:00Z"});
+    client.define("b3", titled).await;
     post(client, "b3", &[("ann", 1), ("bob", 2)]).await;
     let listed = |text: &str| {
         let mut boards = Vec::new();
         for part in text.split("<th scope=\"row\">").skip(1) {
-            let (_, rest) = part.split_once('>').unwrap();
-            boards.push(rest.split_once('<').unwrap().0.to_owned());
+            let (_, rest) = part.split_once("href=\"/console/boards/").unwrap();
+            boards.push(rest.split_once('"').unwrap().0.to_owned());
         }
         boards
     };
     let of = |numbers: std::ops::Range<u32>| numbers.map(|n| format!("b{n}")).collect::<Vec<_>>();
-    let text = browser.get("/console/boards?prefix=b3").await.expect(200);
+    let text = browser.get("/console/boards?q=b3").await.expect(200);
     assert_eq!(listed(&text), [vec!["b3".to_owned()], of(30..40)].concat());
-    assert!(text.contains("all <b>2</b>"), "{text}");
-    let text = browser.get("/console/boards?prefix=b").await.expect(200);
+    for found in ["endless", "Run", "b3"] {
+        let text = browser.get(&format!("/console/boards?q={found}")).await;
+        let text = text.expect(200);
+        assert_eq!(listed(&text)[0], "b3", "{found}");
+        for part in ["<b>Endless Run</b>", "Closes in", "Public", "All time"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+    let text = browser.get("/console/boards").await.expect(200);
     assert_eq!(
         listed(&text),
         of(10..30)
@@ -52,19 +59,16 @@ async fn boards_are_searched_by_prefix_and_listed_in_pages() {
             .chain(of(30..34))
             .collect::<Vec<_>>()
     );
-    let next = "/console/boards?prefix=b&#38;after=b33";
+    let next = "/console/boards?after=b33";
     assert!(text.contains(next), "{text}");
-    let text = browser
-        .get("/console/boards?prefix=b&after=b33")
-        .await
-        .expect(200);
+    let text = browser.get("/console/boards?after=b33").await.expect(200);
     assert_eq!(listed(&text), of(34..40));
     let text = browser
-        .get("/console/boards?prefix=b1&tag=even")
+        .get("/console/boards?q=b1&tag=even")
         .await
         .expect(200);
     assert_eq!(listed(&text), ["b10", "b12", "b14", "b16", "b18"]);
-    for nothing in ["prefix=c", "prefix=%20!", "tag=odd"] {
+    for nothing in ["q=c", "q=%20!", "tag=odd"] {
         let text = browser
             .get(&format!("/console/boards?{nothing}"))
             .await

@@ -35,7 +35,10 @@ async fn the_page_of_a_key_lists_its_webhooks_and_can_delete_them() {
         let page = browser
             .submit(&form, &[("confirm", key), ("with", choice)])
             .await;
-        assert_eq!(page.leads_to(), "/console/keys?done=deleted");
+        assert_eq!(
+            page.leads_to(),
+            format!("/console/keys?done=key-deleted&name={key}")
+        );
         assert_eq!(admin.get(&path).await.status, left);
     }
 }
@@ -68,8 +71,8 @@ async fn a_key_is_created_rotated_and_deleted_and_each_secret_is_shown_once() {
     let wanted = [&wanted[..], &scopes].concat();
     let first = secret_on(&browser.submit(keys, &wanted).await.expect(200));
     let key = admin.get("/v1/keys/site").await.expect(200);
-    assert_eq!(key["boards"], serde_json::json!(["votes", "run_*"]));
-    assert_eq!(key["scopes"], serde_json::json!(["read", "write"]));
+    assert_eq!(key["boards"], json!(["votes", "run_*"]));
+    assert_eq!(key["scopes"], json!(["read", "write"]));
     assert_eq!(key["rate"], "500/m");
     assert_eq!(key["expires_at"], "2026-12-24T08:30:00.000Z");
     let summary = async |secret: &str| {
@@ -88,17 +91,76 @@ async fn a_key_is_created_rotated_and_deleted_and_each_secret_is_shown_once() {
     let rotated = browser.submit(rotate, &[("grace", "1h")]).await;
     let second = secret_on(&rotated.expect(200));
     assert_eq!((summary(&first).await, summary(&second).await), (200, 200));
-    browser.read(own, &["The secret before counts until"]).await;
+    browser
+        .read(own, &["The previous secret is valid until"])
+        .await;
     let rotated = browser.submit(rotate, &[("grace", "")]).await;
     let third = secret_on(&rotated.expect(200));
     assert_eq!((summary(&second).await, summary(&third).await), (401, 200));
 
     let deleted = browser.confirm("/console/keys/site/delete", &[], "site");
     let to = deleted.await.leads_to().to_owned();
-    browser.read(&to, &["It is deleted."]).await;
+    browser.read(&to, &["Key <code>site</code> deleted."]).await;
     let gone = admin.get("/v1/keys/site").await;
     gone.expect_problem(404, "key-not-found");
     assert_eq!(summary(&third).await, 401);
     let gone = browser.get(own).await;
     assert!(gone.expect(404).contains("key-not-found"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_key_allows_is_changed_and_an_expired_one_says_so() {
+    let (world, admin) = world().await;
+    let grant = json!({"scopes": ["read"], "boards": ["votes", "run_*"], "rate": "50/s",
+        "expires_at": "2026-11-21T13:00:00Z"});
+    make_key(&admin, "agency-2025", grant).await;
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    let (keys, own) = ("/console/keys", "/console/keys/agency-2025");
+    let list = browser.read(keys, &["in 1 h", "agency-2025"]).await;
+    assert!(!list.contains("Expired"), "{list}");
+    let filled_in = [
+        "value=\"read\" checked",
+        "votes\nrun_*</textarea>",
+        "value=\"50/s\"",
+        "value=\"2026-11-21T13:00:00\"",
+    ];
+    let page = browser.read(own, &filled_in).await;
+    assert!(!page.contains("value=\"write\" checked"), "{page}");
+
+    world.set_time("2026-11-21T13:00:00Z");
+    for page in [keys, own] {
+        browser
+            .read(page, &["<span class=\"pill expired\">Expired</span>"])
+            .await;
+    }
+    let wanted = [
+        ("scope", "read"),
+        ("scope", "write"),
+        ("boards", "votes"),
+        ("rate", ""),
+    ];
+    let late = [&wanted[..], &[("expires_at", "2026-11-21T13:00:00")]].concat();
+    let kept = [
+        "/expires_at",
+        "value=\"write\" checked",
+        "Nothing was changed",
+    ];
+    browser.refuse(own, &late, &kept).await;
+    let never = [&wanted[..], &[("expires_at", "")]].concat();
+    let saved = browser.carry_out(own, &never).await;
+    assert!(
+        saved.contains("Key <code>agency-2025</code> changed."),
+        "{saved}"
+    );
+    assert!(!saved.contains("Expired"), "{saved}");
+    let key = admin.get("/v1/keys/agency-2025").await.expect(200);
+    assert_eq!(key["scopes"], json!(["read", "write"]));
+    let nothing = (&json!(null), &json!(null));
+    assert_eq!((&key["rate"], &key["expires_at"]), nothing);
+    // A name that is mistyped leaves the form as the key is.
+    let wrong = [("confirm", "agency-2024")];
+    let filled_in = ["value=\"write\" checked", "votes</textarea>"];
+    browser
+        .refuse(&format!("{own}/delete"), &wrong, &filled_in)
+        .await;
 }

@@ -6,6 +6,7 @@ mod definitions;
 mod initial;
 mod keys;
 mod members;
+mod overview;
 mod pages;
 mod queue;
 mod results;

@@ -15,7 +15,7 @@ async fn waiting_events_are_shown_and_dead_letters_are_replayed_and_deleted() {
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let page = "/console/boards/b/queue";
     browser
-        .read(page, &["<dd>0</dd>", "None. A queued event that"])
+        .read(page, &["figure\">0</dd>", "None. A queued event that"])
         .await;
     let none = json!({"board": "b", "events": 0, "bytes": 0, "waiting_since": null});
     let queue = async || admin.get("/v1/boards/b/queue").await.expect(200);
@@ -33,7 +33,7 @@ async fn waiting_events_are_shown_and_dead_letters_are_replayed_and_deleted() {
     assert_eq!(queues("").await, json!({"queues": [waiting], "next": null}));
     assert_eq!(queues("?after=b").await["queues"], json!([]));
     browser
-        .read(page, &["<dd>2</dd>", "The first one waits since"])
+        .read(page, &["figure\">2</dd>", "The oldest waits for"])
         .await;
 
     for id in ["d1", "d2", SCRIPT] {
@@ -43,11 +43,16 @@ async fn waiting_events_are_shown_and_dead_letters_are_replayed_and_deleted() {
     let letters = listed().await["dead_letters"].clone();
     let id = |index: usize| letters[index]["id"].as_str().unwrap().to_owned();
     let escaped = "&#60;script&#62;alert(&#39;x&#39;)";
-    browser.read(page, &["d1", "d2", "failed", escaped]).await;
+    browser
+        .read(
+            page,
+            &["d1", "d2", "Stored data of the board is damaged", escaped],
+        )
+        .await;
     let replay = "/console/boards/b/replay";
     let (first, second) = (id(0), id(1));
     let replayed = browser.carry_out(replay, &[("letter", &first)]).await;
-    assert!(replayed.contains("<dd>3</dd>"), "{replayed}");
+    assert!(replayed.contains("figure\">3</dd>"), "{replayed}");
     let gone = browser.submit(replay, &[("letter", &first)]).await;
     assert!(gone.expect(404).contains("dead-letter-not-found"));
     let fields = [("letter", second.as_str()), ("name", "d2")];
@@ -57,6 +62,62 @@ async fn waiting_events_are_shown_and_dead_letters_are_replayed_and_deleted() {
     let left = listed().await["dead_letters"].clone();
     assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
     assert_eq!(left[0]["event"]["id"], SCRIPT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn listed_dead_letters_are_replayed_or_deleted_at_once() {
+    let (world, admin) = world().await;
+    let definition = json!({"windows": ["day"], "ingest": "async"});
+    admin.define("b", definition).await;
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    let listed = async || {
+        let found = admin.get("/v1/boards/b/dead-letters").await.expect(200);
+        let letters = found["dead_letters"].as_array().unwrap();
+        let ids = letters
+            .iter()
+            .map(|letter| letter["id"].as_str().unwrap().to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    let add = async || {
+        for id in ["d1", "d2"] {
+            add_event(&world, &event(id, "2026-11-21T11:00:00Z")).await;
+        }
+        // It was queued more than a day ago.
+        add_event(&world, &event("old", "2026-11-20T11:00:00Z")).await;
+    };
+    add().await;
+    let page = browser
+        .read(
+            "/console/boards/b/queue",
+            &["Replay all listed", "Delete all listed"],
+        )
+        .await;
+    let ids = listed().await;
+    // Each is in its own form for each of both, and in those for all; the old one is in no form that replays.
+    let counts = ids
+        .iter()
+        .map(|id| page.matches(&format!("value=\"{id}\"")).count());
+    assert_eq!(counts.collect::<Vec<_>>(), [4, 4, 2], "{page}");
+    let letters: Vec<_> = ids.iter().map(|id| ("letter", id.as_str())).collect();
+    let replayed = browser
+        .carry_out("/console/boards/b/replay", &letters)
+        .await;
+    let done = "Events that wait in the queue again: 2.";
+    assert!(replayed.contains(done), "{replayed}");
+    assert_eq!(listed().await, ids[2..]);
+    let refused = browser
+        .submit("/console/boards/b/replay", &letters[2..])
+        .await;
+    assert!(refused.expect(409).contains("/problems/not-replayable"));
+
+    let fields = [("letter", ids[2].as_str()), ("name", "b")];
+    let wrong = [&fields[..], &[("confirm", "old")]].concat();
+    let discard = "/console/boards/b/discard";
+    browser.refuse(discard, &wrong, &["/confirm"]).await;
+    let typed = [&fields[..], &[("confirm", "b")]].concat();
+    let deleted = browser.carry_out(discard, &typed).await;
+    assert!(deleted.contains("Dead letters deleted: 1."), "{deleted}");
+    assert_eq!(listed().await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -127,7 +127,7 @@ async fn a_key_sees_and_does_what_its_scopes_and_boards_allow() {
     let _following = world.instances[0].follow_api_keys();
     admin.define("other", json!({"windows": ["day"]})).await;
     let pages = [
-        ("/console/boards", "configure"),
+        ("/console/boards", "read|moderate|configure"),
         ("/console/boards/votes/standings/day", "read"),
         (
             "/console/boards/votes/standings/day?hidden=include",
@@ -150,6 +150,7 @@ async fn a_key_sees_and_does_what_its_scopes_and_boards_allow() {
         ("/console/names", "moderate"),
         ("/console/keys", "admin"),
         ("/console/service/memory", "configure"),
+        ("/console/queues", "configure"),
         ("/console/audit", "admin"),
     ];
     for scopes in [
@@ -178,8 +179,13 @@ async fn a_key_sees_and_does_what_its_scopes_and_boards_allow() {
             for (path, needed) in pages {
                 let page = browser.get(path).await;
                 if path == "/console/boards" {
-                    let is_listed = page.expect(200).contains("<table>");
-                    assert_eq!(is_listed, has(needed) && is_for_all, "{name}");
+                    let text = page.expect(200);
+                    for (board, is_own) in [("votes", is_for_board), ("other", patterns != "votes")]
+                    {
+                        let link = format!("href=\"/console/boards/{board}\"");
+                        let is_listed = text.contains(&link);
+                        assert_eq!(is_listed, has(needed) && is_own, "{name}: {board}");
+                    }
                     continue;
                 }
                 let is_in_reach = if path.contains("votes") {
@@ -312,7 +318,7 @@ async fn no_page_runs_a_script_in_a_name() {
     for path in [
         "/console/boards",
         &format!("/console/boards?tag={}", encoded(SCRIPT)),
-        &format!("/console/boards?prefix={}", encoded(SCRIPT)),
+        &format!("/console/boards?q={}", encoded(SCRIPT)),
         "/console/boards/odd",
         "/console/boards/odd/definition",
         "/console/boards/odd/standings/day",

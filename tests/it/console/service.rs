@@ -32,6 +32,9 @@ async fn warnings(instance: &Instance, browser: &mut Browser) -> Vec<String> {
         assert!(text.contains(shown), "{warning}: {text}");
     }
     assert_eq!(text.contains("No warnings."), warnings.is_empty());
+    let queues = browser.get("/console/queues").await.expect(200);
+    let is_warned = queues.contains("No running instance applies queued events, and");
+    assert_eq!(is_warned, !warnings.is_empty(), "{queues}");
     warnings
 }
 
@@ -101,9 +104,10 @@ async fn instances_are_listed_until_they_are_silent() {
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let id = |index: usize| both[index]["id"].as_str().unwrap();
     let service = "/console/service";
-    let text = browser
-        .read(service, &[id(0), id(1), "Nothing waits"])
-        .await;
+    let text = browser.read(service, &[id(0), id(1)]).await;
+    let host = both[0]["host"].as_str().unwrap_or(id(0));
+    let queues = ["Nothing waits", "Queued events are applied by", host];
+    browser.read("/console/queues", &queues).await;
     assert!(!text.contains("silent") && !text.contains("different versions"));
     world.set_time("2026-11-21T12:05:00Z");
     tell(&world.instances[0]).await;
@@ -149,7 +153,7 @@ async fn waiting_events_and_memory_are_shown_per_board() {
         .expect(202);
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let queue = "/console/boards/slow/queue";
-    browser.read("/console/service", &[queue]).await;
+    browser.read("/console/queues", &[queue]).await;
     for shards in [1, 3] {
         let board = format!("of{shards}");
         let definition = json!({"windows": ["day", "all"], "shards": shards});
@@ -177,8 +181,10 @@ async fn jobs_for_all_boards_are_listed_with_their_failures() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let jobs = "/console/jobs";
-    browser.read("/console/service", &[jobs]).await;
-    browser.read(jobs, &["Under way", "At their end"]).await;
+    browser
+        .read("/console/service", &[&format!("href=\"{jobs}\"")])
+        .await;
+    browser.read(jobs, &["Running", "Finished"]).await;
     for board in ["bad", "worse"] {
         admin.define(board, json!({"windows": ["day"]})).await;
         let key = format!("st:{{{board}}}");
@@ -213,8 +219,26 @@ async fn jobs_for_all_boards_are_listed_with_their_failures() {
     let parts = ["/console/jobs/1\"", "/console/jobs/2\"", "First jobs"];
     let page = browser.read(&next, &parts).await;
     assert!(!page.contains("/console/jobs/3\""), "{page}");
-    let parts = ["Where it has failed", "worse", "/problems/internal"];
-    browser.read("/console/jobs/1", &parts).await;
+    let parts = [
+        "Where it failed",
+        "worse",
+        "/problems/internal",
+        "Hide m0 on all boards",
+        "href=\"/console/member?member=m0\"",
+        "Ended",
+    ];
+    let page = browser.read("/console/jobs/1", &parts).await;
+    assert!(!page.contains("http-equiv=\"refresh\""), "{page}");
+    let parts = [
+        "http-equiv=\"refresh\"",
+        "Hide late on all boards",
+        "Running",
+    ];
+    browser.read("/console/jobs/28", &parts).await;
+    // An erased member is not named any more.
+    admin.delete("/v1/members/m0").await.expect(202);
+    let page = browser.read("/console/jobs/1", &["Hide a member"]).await;
+    assert!(!page.contains("m0"), "{page}");
     let mut reader = Browser::signed_in(world.client(), "a-reader").await;
     reader.get(jobs).await.expect(403);
     let service = reader.get("/console/service").await.expect(200);
