@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use askama::Template;
 
-use super::shown::{counted, sentence};
-use super::{Answer, Frame, Viewer, Visitor, address, html, to};
+use super::shown::{Clock, counted, sentence};
+use super::{Answer, Frame, Viewer, Visitor, html, to};
 use crate::domain::access::Scope;
-use crate::domain::time::Timestamp;
 use crate::http::problem::Problem;
-use crate::operations::health::{FaultBody, Ready};
+use crate::operations::health::Ready;
 use crate::operations::overview::work::Overview;
 use crate::operations::upkeep::routes::QueueBody;
 use crate::operations::warnings::UNAPPLIED;
@@ -28,9 +27,9 @@ struct Look {
     /// The colour of the state: `harm`, `warn`, or nothing.
     class: &'static str,
     state: &'static str,
-    /// The name of what it is about, and the address of its page; empty without one.
+    /// What it is about, and the address of its page; empty without one.
     what: String,
-    address: String,
+    page: String,
     says: String,
 }
 
@@ -113,13 +112,19 @@ pub(super) async fn show(viewer: Viewer) -> Answer {
         Some(overview) => Arc::clone(overview),
         None => Arc::new(viewer.read(&read_at).await?),
     };
-    let looks = Looker {
-        configures: viewer.may(Scope::Configure),
-        frame: &frame,
-        overview: &overview,
-        looks: Vec::new(),
-    };
-    let looks = looks.all(&viewer.ready().await);
+    let mut looks = of_service(frame.clock, &overview, &viewer.ready().await);
+    looks.extend(of_webhooks(&overview));
+    looks.extend(of_queues(frame.clock, &overview));
+    if !viewer.may(Scope::Configure) {
+        looks.iter_mut().for_each(|look| look.page.clear());
+    }
+    if overview.pending_names > 0 && viewer.may(Scope::Moderate) {
+        let says = format!(
+            "to review: {}.",
+            super::shown::grouped(&overview.pending_names)
+        );
+        looks.push(Look::of(("", "Review"), "Names", "/console/names", says));
+    }
     html(&OverviewPage {
         frame,
         overview,
@@ -127,183 +132,164 @@ pub(super) async fn show(viewer: Viewer) -> Answer {
     })
 }
 
-/// Collects what needs a look, the worst first.
-struct Looker<'a> {
-    /// Whether the viewer may follow links to webhooks and queues.
-    configures: bool,
-    frame: &'a Frame,
-    overview: &'a Overview,
-    looks: Vec<Look>,
-}
-
-impl Looker<'_> {
-    fn all(mut self, ready: &Result<Ready, Problem>) -> Vec<Look> {
-        self.of_service(ready);
-        self.of_webhooks();
-        self.of_queues();
-        let names = self.overview.pending_names;
-        if names > 0 && self.frame.may(Scope::Moderate) {
-            let says = format!("{} to review.", counted(names, "name"));
-            self.add(("", "Review"), ("Name review", &["names"]), says);
-        }
-        self.looks
-    }
-
-    fn add(
-        &mut self,
+impl Look {
+    fn of(
         (class, state): (&'static str, &'static str),
-        (what, page): (&str, &[&str]),
-        says: String,
-    ) {
-        let is_linked = self.configures || page.first() == Some(&"names");
-        let page = Some(page).filter(|page| is_linked && !page.is_empty());
-        self.looks.push(Look {
+        what: impl Into<String>,
+        page: impl Into<String>,
+        says: impl Into<String>,
+    ) -> Self {
+        Self {
             class,
             state,
-            what: what.to_owned(),
-            address: page.map_or_else(String::new, |page| {
-                address(&[&["console"], page].concat(), &[])
-            }),
+            what: what.into(),
+            page: page.into(),
+            says: says.into(),
+        }
+    }
+}
+
+/// The warnings and faults of the sample, and those of this instance.
+fn of_service(clock: Clock, overview: &Overview, ready: &Result<Ready, Problem>) -> Vec<Look> {
+    let mut looks = Vec::new();
+    let mut warnings = overview.warnings.clone();
+    let mut faults: Vec<_> = overview.faults.iter().collect();
+    match ready {
+        Ok(ready) => {
+            warnings.extend(ready.warnings.iter().cloned());
+            faults.extend(&ready.faults);
+        }
+        Err(problem) => {
+            let says = sentence(&problem.detail);
+            looks.push(Look::of(
+                ("harm", "Not ready"),
+                "Service",
+                "/console/service",
+                says,
+            ));
+        }
+    }
+    // Counts in a warning differ from one instance to the next.
+    let words = |warning: &mut String| warning.replace(|letter: char| letter.is_ascii_digit(), "");
+    warnings.sort();
+    warnings.dedup_by_key(words);
+    faults.sort_by_key(|fault| (&fault.board, &fault.job));
+    faults.dedup_by_key(|fault| (&fault.board, &fault.job));
+    let warnings = warnings
+        .iter()
+        .map(|warning| Look::of(("warn", "Warning"), "", "", sentence(warning)));
+    looks.extend(warnings);
+    looks.extend(faults.into_iter().map(|fault| {
+        let (job, error) = (&fault.job, &fault.error);
+        let says = format!(
+            "`{job}` has failed for {}: {error}",
+            clock.distance(&fault.since)
+        );
+        let board = if fault.board == "*" {
+            "Background work"
+        } else {
+            &fault.board
+        };
+        Look::of(("harm", "Fault"), board, "/console/service", says)
+    }));
+    looks
+}
+
+fn of_webhooks(overview: &Overview) -> Vec<Look> {
+    let troubles = &overview.webhooks;
+    let page = "/console/webhooks";
+    let look = |state, name: &String, says: &str| {
+        Look::of(
+            ("harm", state),
+            format!("Webhook {name}"),
+            format!("{page}/{name}"),
             says,
-        });
+        )
+    };
+    let disabled = troubles.disabled.iter();
+    let disabled =
+        disabled.map(|name| look("Disabled", name, "gets no messages until it is enabled."));
+    let failing = troubles.failing.iter();
+    let failing =
+        failing.map(|name| look("Failing", name, "refuses messages, which are sent again."));
+    let mut looks: Vec<_> = disabled.chain(failing).collect();
+    if troubles.failed_deliveries > 0 {
+        let says = format!(
+            "{} not delivered within a day.",
+            counted(troubles.failed_deliveries, "message")
+        );
+        looks.push(Look::of(("harm", "Undelivered"), "Webhooks", page, says));
     }
+    looks
+}
 
-    /// The warnings and faults of the sample, and those of this instance.
-    fn of_service(&mut self, ready: &Result<Ready, Problem>) {
-        let (mut warnings, mut faults) = (self.overview.warnings.clone(), Vec::new());
-        faults.extend(&self.overview.faults);
-        match ready {
-            Ok(ready) => {
-                warnings.extend(ready.warnings.iter().cloned());
-                faults.extend(&ready.faults);
-            }
-            Err(problem) => {
-                let says = sentence(&problem.detail);
-                self.add(("harm", "Not ready"), ("Service", &["service"]), says);
-            }
-        }
-        // Counts in a warning change from one instance to the next.
-        let words = |warning: &String| warning.replace(|letter: char| letter.is_ascii_digit(), "");
-        warnings.sort_by_key(words);
-        warnings.dedup_by_key(|warning| words(warning));
-        for warning in &warnings {
-            self.add(("warn", "Warning"), ("", &[]), sentence(warning));
-        }
-        faults.sort_by_key(|fault: &&FaultBody| (&fault.board, &fault.job));
-        faults.dedup_by_key(|fault| (&fault.board, &fault.job));
-        for fault in faults {
-            let since = self.frame.clock.distance(&fault.since);
-            let says = format!("`{}` has failed for {since}: {}", fault.job, fault.error);
-            match fault.board.as_str() {
-                "*" => self.add(("harm", "Fault"), ("Background work", &["service"]), says),
-                board => self.add(("harm", "Fault"), (board, &["boards", board]), says),
-            }
-        }
+fn of_queues(clock: Clock, overview: &Overview) -> Vec<Look> {
+    let page = |board: &str| format!("/console/boards/{board}/queue");
+    let dead = |count| format!("{} not applied.", counted(count, "event"));
+    let letters = &overview.dead_letters;
+    let state = ("harm", "Dead letters");
+    let boards = letters.boards.iter();
+    let mut looks: Vec<_> = boards
+        .map(|letters| {
+            Look::of(
+                state,
+                &letters.board,
+                page(&letters.board),
+                dead(letters.count),
+            )
+        })
+        .collect();
+    let listed: u64 = letters.boards.iter().map(|letters| letters.count).sum();
+    if letters.total > listed {
+        let others = dead(letters.total - listed);
+        looks.push(Look::of(state, "Other boards", "/console/queues", others));
     }
-
-    fn of_webhooks(&mut self) {
-        let webhooks = &self.overview.webhooks;
-        for (names, state, says) in [
-            (
-                &webhooks.disabled,
-                "Disabled",
-                "gets no messages until it is enabled.",
-            ),
-            (
-                &webhooks.failing,
-                "Failing",
-                "refuses messages, which are sent again.",
-            ),
-        ] {
-            for name in names {
-                let what = format!("Webhook {name}");
-                self.add(
-                    ("harm", state),
-                    (&what, &["webhooks", name]),
-                    says.to_owned(),
-                );
-            }
-        }
-        if webhooks.failed_deliveries > 0 {
-            let messages = counted(webhooks.failed_deliveries, "message");
-            let says = format!("could not deliver {messages} within a day.");
-            self.add(("harm", "Undelivered"), ("Webhooks", &["webhooks"]), says);
-        }
-    }
-
-    fn of_queues(&mut self) {
-        let letters = &self.overview.dead_letters;
-        let mut left = letters.total;
-        for board in &letters.boards {
-            left -= board.count.min(left);
-            let says = format!("{} could not be applied.", counted(board.count, "event"));
-            let page = ["boards", &board.board, "queue"];
-            self.add(("harm", "Dead letters"), (&board.board, &page), says);
-        }
-        if left > 0 {
-            let says = format!(
-                "{} of other boards could not be applied.",
-                counted(left, "event")
-            );
-            self.add(("harm", "Dead letters"), ("Queues", &["queues"]), says);
-        }
-        for queue in self.overview.late() {
-            let (events, clock) = (counted(queue.events, "event"), self.frame.clock);
-            let since = queue.waiting_since.map(|since| clock.distance(&since));
-            let says = format!(
-                "{events} wait, the oldest for {}.",
-                since.unwrap_or_default()
-            );
-            let page = ["boards", &queue.board, "queue"];
-            self.add(("warn", "Waiting"), (&queue.board, &page), says);
-        }
-    }
+    looks.extend(overview.late().map(|queue| {
+        let since = queue.waiting_since.map(|since| clock.distance(&since));
+        let waiting = counted(queue.events, "event");
+        let says = format!(
+            "{waiting} waiting, the oldest for {}.",
+            since.unwrap_or_default()
+        );
+        Look::of(("warn", "Waiting"), &queue.board, page(&queue.board), says)
+    }));
+    looks
 }
 
 impl OverviewPage {
     /// The figures on top: each with its name, the page that it leads to, and whether it is bad.
     fn tiles(&self) -> [(&'static str, String, &'static str, bool); 4] {
-        let Overview {
-            webhooks,
-            dead_letters,
-            queues,
-            pending_names,
-            ..
-        } = &*self.overview;
-        let failing = (webhooks.failing.len() + webhooks.disabled.len()) as u64;
-        let oldest = queues.waiting_since.as_ref();
-        let oldest = oldest.map_or_else(
-            || "None".to_owned(),
-            |at: &Timestamp| self.frame.clock.distance(at),
-        );
-        let number = |count: &u64| super::shown::grouped(count);
-        let mut tiles = [
+        let webhooks = &self.overview.webhooks;
+        let failing = webhooks.failing.len() + webhooks.disabled.len();
+        let dead = self.overview.dead_letters.total;
+        let oldest = self.overview.queues.waiting_since;
+        let oldest = oldest.map(|since| self.frame.clock.distance(&since));
+        let names = super::shown::grouped(&self.overview.pending_names);
+        let may = |scope, page| if self.frame.may(scope) { page } else { "" };
+        let queues = may(Scope::Configure, "queues");
+        let of_webhooks = may(Scope::Configure, "webhooks");
+        let of_names = may(Scope::Moderate, "names");
+        [
             (
                 "Failing webhooks",
-                number(&failing),
-                "webhooks",
+                failing.to_string(),
+                of_webhooks,
                 failing > 0,
             ),
             (
                 "Dead letters",
-                number(&dead_letters.total),
-                "queues",
-                dead_letters.total > 0,
+                super::shown::grouped(&dead),
+                queues,
+                dead > 0,
             ),
-            ("Oldest waiting event", oldest, "queues", false),
-            ("Names to review", number(pending_names), "names", false),
-        ];
-        for (.., page, _) in &mut tiles {
-            let scope = if *page == "names" {
-                Scope::Moderate
-            } else {
-                Scope::Configure
-            };
-            if !self.frame.may(scope) {
-                *page = "";
-            }
-        }
-        tiles
+            (
+                "Oldest waiting event",
+                oldest.unwrap_or_else(|| "None".to_owned()),
+                queues,
+                false,
+            ),
+            ("Names to review", names, of_names, false),
+        ]
     }
 }
 

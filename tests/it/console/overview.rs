@@ -76,10 +76,10 @@ async fn what_waits_or_fails_is_listed_with_links_and_counted_on_every_page() {
     sample(&world, "2026-11-21T12:05:00Z").await;
     let parts = [
         "<a href=\"/console/webhooks/site\">Webhook site</a>",
-        "1 event could not be applied.",
-        "1 event wait, the oldest for",
+        "1 event not applied.",
+        "1 event waiting, the oldest for",
         "<a href=\"/console/boards/b/queue\">b</a>",
-        "1 name to review.",
+        "to review: 1.",
     ];
     let page = browser.read(home, &parts).await;
     assert!(!page.contains("All is well"), "{page}");
@@ -108,7 +108,7 @@ async fn what_waits_or_fails_is_listed_with_links_and_counted_on_every_page() {
     let (_, secret) = make_key(&admin, "moderators", grant).await;
     let mut moderator = Browser::signed_in(world.client(), &secret).await;
     let page = moderator
-        .read(home, &["Webhook site", "1 name to review"])
+        .read(home, &["Webhook site", "to review: 1"])
         .await;
     for link in ["/console/webhooks", "/console/queues", "/queue\""] {
         assert!(!page.contains(&format!("href=\"{link}")), "{link}: {page}");
