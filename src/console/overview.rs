@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use askama::Template;
 
-use super::shown::{Clock, counted, sentence};
 use super::{Answer, Frame, Viewer, Visitor, html, to};
 use crate::domain::access::Scope;
 use crate::http::problem::Problem;
@@ -22,23 +21,13 @@ const WAIT_S: u64 = 60;
 /// The height of a sparkline.
 const SPARK: u64 = 24;
 
-/// Something that needs a look.
-struct Look {
-    /// The colour of the state: `harm`, `warn`, or nothing.
-    class: &'static str,
-    state: &'static str,
-    /// What it is about, and the address of its page; empty without one.
-    what: String,
-    page: String,
-    says: String,
-}
-
 #[derive(Template)]
 #[template(path = "console/overview.html")]
 struct OverviewPage {
     frame: Frame,
     overview: Arc<Overview>,
-    looks: Vec<Look>,
+    /// What this instance reports of itself.
+    ready: Result<Ready, Problem>,
 }
 
 impl Visitor {
@@ -112,184 +101,41 @@ pub(super) async fn show(viewer: Viewer) -> Answer {
         Some(overview) => Arc::clone(overview),
         None => Arc::new(viewer.read(&read_at).await?),
     };
-    let mut looks = of_service(frame.clock, &overview, &viewer.ready().await);
-    looks.extend(of_webhooks(&overview));
-    looks.extend(of_queues(frame.clock, &overview));
-    if !viewer.may(Scope::Configure) {
-        looks.iter_mut().for_each(|look| look.page.clear());
-    }
-    if overview.pending_names > 0 && viewer.may(Scope::Moderate) {
-        let says = format!(
-            "to review: {}.",
-            super::shown::grouped(&overview.pending_names)
-        );
-        looks.push(Look::of(("", "Review"), "Names", "/console/names", says));
-    }
     html(&OverviewPage {
+        ready: viewer.ready().await,
         frame,
         overview,
-        looks,
     })
 }
 
-impl Look {
-    fn of(
-        (class, state): (&'static str, &'static str),
-        what: impl Into<String>,
-        page: impl Into<String>,
-        says: impl Into<String>,
-    ) -> Self {
-        Self {
-            class,
-            state,
-            what: what.into(),
-            page: page.into(),
-            says: says.into(),
-        }
-    }
-}
-
-/// The warnings and faults of the sample, and those of this instance.
-fn of_service(clock: Clock, overview: &Overview, ready: &Result<Ready, Problem>) -> Vec<Look> {
-    let mut looks = Vec::new();
-    let mut warnings = overview.warnings.clone();
-    let mut faults: Vec<_> = overview.faults.iter().collect();
-    match ready {
-        Ok(ready) => {
-            warnings.extend(ready.warnings.iter().cloned());
-            faults.extend(&ready.faults);
-        }
-        Err(problem) => {
-            let says = sentence(&problem.detail);
-            looks.push(Look::of(
-                ("harm", "Not ready"),
-                "Service",
-                "/console/service",
-                says,
-            ));
-        }
-    }
-    // Counts in a warning differ from one instance to the next.
-    let words = |warning: &mut String| warning.replace(|letter: char| letter.is_ascii_digit(), "");
-    warnings.sort();
-    warnings.dedup_by_key(words);
-    faults.sort_by_key(|fault| (&fault.board, &fault.job));
-    faults.dedup_by_key(|fault| (&fault.board, &fault.job));
-    let warnings = warnings
-        .iter()
-        .map(|warning| Look::of(("warn", "Warning"), "", "", sentence(warning)));
-    looks.extend(warnings);
-    looks.extend(faults.into_iter().map(|fault| {
-        let (job, error) = (&fault.job, &fault.error);
-        let says = format!(
-            "`{job}` has failed for {}: {error}",
-            clock.distance(&fault.since)
-        );
-        let board = if fault.board == "*" {
-            "Background work"
-        } else {
-            &fault.board
-        };
-        Look::of(("harm", "Fault"), board, "/console/service", says)
-    }));
-    looks
-}
-
-fn of_webhooks(overview: &Overview) -> Vec<Look> {
-    let troubles = &overview.webhooks;
-    let page = "/console/webhooks";
-    let look = |state, name: &String, says: &str| {
-        Look::of(
-            ("harm", state),
-            format!("Webhook {name}"),
-            format!("{page}/{name}"),
-            says,
-        )
-    };
-    let disabled = troubles.disabled.iter();
-    let disabled =
-        disabled.map(|name| look("Disabled", name, "gets no messages until it is enabled."));
-    let failing = troubles.failing.iter();
-    let failing =
-        failing.map(|name| look("Failing", name, "refuses messages, which are sent again."));
-    let mut looks: Vec<_> = disabled.chain(failing).collect();
-    if troubles.failed_deliveries > 0 {
-        let says = format!(
-            "{} not delivered within a day.",
-            counted(troubles.failed_deliveries, "message")
-        );
-        looks.push(Look::of(("harm", "Undelivered"), "Webhooks", page, says));
-    }
-    looks
-}
-
-fn of_queues(clock: Clock, overview: &Overview) -> Vec<Look> {
-    let page = |board: &str| format!("/console/boards/{board}/queue");
-    let dead = |count| format!("{} not applied.", counted(count, "event"));
-    let letters = &overview.dead_letters;
-    let state = ("harm", "Dead letters");
-    let boards = letters.boards.iter();
-    let mut looks: Vec<_> = boards
-        .map(|letters| {
-            Look::of(
-                state,
-                &letters.board,
-                page(&letters.board),
-                dead(letters.count),
-            )
-        })
-        .collect();
-    let listed: u64 = letters.boards.iter().map(|letters| letters.count).sum();
-    if letters.total > listed {
-        let others = dead(letters.total - listed);
-        looks.push(Look::of(state, "Other boards", "/console/queues", others));
-    }
-    looks.extend(overview.late().map(|queue| {
-        let since = queue.waiting_since.map(|since| clock.distance(&since));
-        let waiting = counted(queue.events, "event");
-        let says = format!(
-            "{waiting} waiting, the oldest for {}.",
-            since.unwrap_or_default()
-        );
-        Look::of(("warn", "Waiting"), &queue.board, page(&queue.board), says)
-    }));
-    looks
-}
-
 impl OverviewPage {
-    /// The figures on top: each with its name, the page that it leads to, and whether it is bad.
-    fn tiles(&self) -> [(&'static str, String, &'static str, bool); 4] {
-        let webhooks = &self.overview.webhooks;
-        let failing = webhooks.failing.len() + webhooks.disabled.len();
-        let dead = self.overview.dead_letters.total;
-        let oldest = self.overview.queues.waiting_since;
-        let oldest = oldest.map(|since| self.frame.clock.distance(&since));
-        let names = super::shown::grouped(&self.overview.pending_names);
-        let may = |scope, page| if self.frame.may(scope) { page } else { "" };
-        let queues = may(Scope::Configure, "queues");
-        let of_webhooks = may(Scope::Configure, "webhooks");
-        let of_names = may(Scope::Moderate, "names");
-        [
-            (
-                "Failing webhooks",
-                failing.to_string(),
-                of_webhooks,
-                failing > 0,
-            ),
-            (
-                "Dead letters",
-                super::shown::grouped(&dead),
-                queues,
-                dead > 0,
-            ),
-            (
-                "Oldest waiting event",
-                oldest.unwrap_or_else(|| "None".to_owned()),
-                queues,
-                false,
-            ),
-            ("Names to review", names, of_names, false),
-        ]
+    /// The warnings of this instance that the sample doesn't have; the counts in them may differ.
+    fn own_warnings(&self) -> Vec<&String> {
+        let words = |warning: &String| warning.replace(|letter: char| letter.is_ascii_digit(), "");
+        let known: Vec<_> = self.overview.warnings.iter().map(words).collect();
+        let own = self.ready.iter().flat_map(|ready| &ready.warnings);
+        own.filter(|warning| !known.contains(&words(warning)))
+            .collect()
+    }
+
+    /// How many events, in dead letters, boards have that the sample doesn't list.
+    fn other_letters(&self) -> u64 {
+        let letters = &self.overview.dead_letters;
+        let listed = letters.boards.iter().map(|board| board.count).sum();
+        letters.total.saturating_sub(listed)
+    }
+
+    /// Whether nothing needs a look.
+    fn is_well(&self) -> bool {
+        let (overview, webhooks) = (&self.overview, &self.overview.webhooks);
+        let is_ready = |ready: &Ready| ready.fault_count == 0 && ready.warnings.is_empty();
+        overview.warnings.is_empty()
+            && overview.fault_count == 0
+            && webhooks.failing.len() + webhooks.disabled.len() == 0
+            && webhooks.failed_deliveries + overview.dead_letters.total == 0
+            && overview.pending_names == 0
+            && overview.late().next().is_none()
+            && self.ready.as_ref().is_ok_and(is_ready)
     }
 }
 

@@ -75,10 +75,9 @@ async fn what_waits_or_fails_is_listed_with_links_and_counted_on_every_page() {
     run(JobKind::Webhooks, &world).await;
     sample(&world, "2026-11-21T12:05:00Z").await;
     let parts = [
-        "<a href=\"/console/webhooks/site\">Webhook site</a>",
-        "1 event not applied.",
-        "1 event waiting, the oldest for",
-        "<a href=\"/console/boards/b/queue\">b</a>",
+        "Webhook <a href=\"/console/webhooks/site\">site</a>",
+        "1 event of <a href=\"/console/boards/b/queue\">b</a> not applied.",
+        "</a> waiting, the oldest for",
         "to review: 1.",
     ];
     let page = browser.read(home, &parts).await;
@@ -108,7 +107,7 @@ async fn what_waits_or_fails_is_listed_with_links_and_counted_on_every_page() {
     let (_, secret) = make_key(&admin, "moderators", grant).await;
     let mut moderator = Browser::signed_in(world.client(), &secret).await;
     let page = moderator
-        .read(home, &["Webhook site", "to review: 1"])
+        .read(home, &["Webhook <b>site</b>", "to review: 1"])
         .await;
     for link in ["/console/webhooks", "/console/queues", "/queue\""] {
         assert!(!page.contains(&format!("href=\"{link}")), "{link}: {page}");
