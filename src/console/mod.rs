@@ -53,6 +53,7 @@ mod result;
 mod secret;
 mod service;
 mod session;
+mod settings;
 #[cfg(debug_assertions)]
 mod showcase;
 mod shown;
