@@ -445,3 +445,112 @@ fn extras(text: &str) -> Option<Value> {
     let parts = text.split(';').filter(|part| !part.trim().is_empty());
     parts.map(extra).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::boards::draft::Fields;
+    use crate::boards::templates::{TEMPLATES, new_board};
+
+    fn read(form: &Form, zone: Zone) -> Value {
+        let mut reader = Reader {
+            form,
+            zone,
+            errors: Vec::new(),
+        };
+        let definition = reader.definition();
+        assert_eq!(reader.errors, []);
+        definition
+    }
+
+    #[test]
+    fn each_field_of_a_definition_has_its_setting() {
+        let defaults = json!(new_board(Fields::default()));
+        let fields: BTreeSet<&str> = defaults
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
+        let outer = settings().filter_map(|setting| setting.path.split('.').next());
+        assert_eq!(outer.collect::<BTreeSet<_>>(), fields);
+    }
+
+    #[test]
+    fn every_setting_comes_back_from_the_form_as_it_was() {
+        let zone: Zone = "Europe/Berlin".parse().unwrap();
+        let all = json!({
+            "title": "Votes", "tags": ["a, b", "c"], "public": true, "public_includes": ["profile"], "names": "approved",
+            "update": "max", "order": "asc", "decimals": 2, "score_min": 0, "score_max": 9.25, "ties": "last",
+            "ranking": "competition", "timezone": "Europe/Berlin", "week_start": "sunday",
+            "windows": ["week", "last-7-days", "minute", "day"],
+            "season": {"start": "2026-01-04T23:00:00.000000Z", "length": "28d"}, "carryover": {"week": 0.2},
+            "accept_late": "any", "idempotency": "1h", "retention": {"day": "90d", "hour": "7d"},
+            "quotas": [
+                {"name": "q", "by": ["voter"], "window": "day", "max": 1, "measure": "events"},
+                {"name": "r", "by": ["ip", "voter"], "window": "10m", "max": 5, "measure": "score",
+                 "extra": [{"channel": ["a", "b"], "max": 5}, {"channel": ["c"], "max": 2}]},
+            ],
+            "weight": {"default": 2, "members": {"ann": 3}}, "initial": ["all", "day"], "uniques": "member", "keep_top": 10,
+            "entry_data": true,
+            "rewards": [
+                {"id": "a", "window": "day", "ranks": [1, 3], "reward": {"item": "medal"}},
+                {"id": "b", "window": "day", "ranks": [1, 1], "min_score": 0.5, "reward": "coin"},
+                {"id": "c", "window": "day", "top_percent": 10, "reward": "5"},
+            ],
+            "league": {
+                "cohort_size": 30, "join_until": "1d", "min_cohort": 2, "min_score_to_promote": 1, "idle": "demote",
+                "tiers": [{"name": "bronze", "promote": 0.2, "demote": 0}], "entry_bonus": [{"ranks": [1, 2], "score": 5}],
+            },
+            "shards": 16, "ingest": "async", "opens_at": "2026-07-01T10:00:00.000000Z",
+            "closes_at": "2026-12-01T00:00:00.250000Z", "finalize": "10m", "max_delay": "30s",
+        });
+        let templates = TEMPLATES
+            .iter()
+            .map(|template| json!(template.definition()));
+        for mut definition in templates.chain([all]) {
+            let own: Zone = definition["timezone"].as_str().unwrap().parse().unwrap();
+            assert!(own == zone || own == Zone::UTC);
+            let mut form = Form::default();
+            for setting in settings() {
+                setting.fill_in(&setting.path, setting.of(&definition), own, &mut form);
+                assert!(!setting.words(setting.of(&definition), own).is_empty());
+            }
+            let form: Form = form;
+            // What is empty is not sent.
+            fn without_empty(value: &mut Value) {
+                if let Value::Object(fields) = value {
+                    fields.retain(|_, value| {
+                        !value.is_null()
+                            && *value != json!([])
+                            && *value != json!({})
+                            && *value != ""
+                    });
+                    fields.values_mut().for_each(without_empty);
+                } else if let Value::Array(items) = value {
+                    items.iter_mut().for_each(without_empty);
+                }
+            }
+            without_empty(&mut definition);
+            let mut read = read(&form, own);
+            without_empty(&mut read);
+            assert_eq!(read, definition);
+        }
+    }
+
+    #[test]
+    fn the_place_of_an_error_has_a_name() {
+        for (pointer, name) in [
+            ("/quotas/0/max", "Quotas 1, At most"),
+            ("/league/tiers/1/promote", "Tiers 2, Share that goes up"),
+            ("/timezone", "Time zone"),
+            ("/windows/0", "Windows 1"),
+            ("/by", "By"),
+            ("/granted_as", "Granted as"),
+        ] {
+            assert_eq!(label(pointer), name);
+        }
+    }
+}
