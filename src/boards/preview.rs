@@ -11,6 +11,11 @@ use crate::domain::window::Window;
 /// How many boundaries of a window are returned.
 const BOUNDARIES: usize = 3;
 
+/// The effect of setting `finalize`, and of removing it.
+const FIRST_FINALIZE: &str = "Periods that end from now on become final, and have results. Earlier periods become final with the next one that does, but never get a result.";
+const NO_MORE_FINALIZE: &str =
+    "Periods that are not final stay open, and get no result. Final periods stay final.";
+
 /// A field of a definition that would change.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 pub struct FieldChange {
@@ -69,6 +74,12 @@ fn changes(before: Option<&Definition>, after: &Definition) -> Vec<FieldChange> 
                 _ if from == to => return None,
                 None => "The board is new.".to_owned(),
                 Some(before) if field == "windows" => effect_on_windows(before, after),
+                Some(before) if field == "finalize" && before.finalize.is_none() => {
+                    FIRST_FINALIZE.to_owned()
+                }
+                Some(_) if field == "finalize" && after.finalize.is_none() => {
+                    NO_MORE_FINALIZE.to_owned()
+                }
                 Some(_) => effect(&field).to_owned(),
             };
             Some(FieldChange {

@@ -6,10 +6,14 @@ use axum::response::{IntoResponse, Redirect};
 use serde_json::Value;
 
 use super::page::Tab;
+use super::settings::{NONE, PARTS, Part, Setting};
 use super::shown::Clock;
-use super::{Answer, Frame, Path, Query, Viewer, Visitor, address, html, standing, unless, v1};
+use super::{
+    Answer, Frame, PartParams, Path, Query, Viewer, Visitor, address, html, standing, unless, v1,
+};
 use crate::domain::access::Scope;
 use crate::domain::time::Timestamp;
+use crate::domain::timezone::Zone;
 use crate::http::problem::{FORBIDDEN, Problem};
 use crate::standings::routes::summary::{SummaryBody, WindowSummary};
 
@@ -189,6 +193,15 @@ impl WindowSummary {
 }
 
 impl Visitor {
+    /// The time zone in which pages of a board show times, and read them from forms: UTC if the visitor may not read it.
+    pub(super) async fn zone(&self, board: &str) -> Result<Zone, Problem> {
+        if let Some(defined) = self.defined(board).await? {
+            return Ok(defined.timezone.unwrap_or(Zone::UTC));
+        }
+        let summary = unless(self.summary(board).await, |kind| kind == FORBIDDEN)?;
+        Ok(summary.map_or(Zone::UTC, |summary| summary.timezone))
+    }
+
     /// The summary of a board.
     pub(super) async fn summary(&self, board: &str) -> Result<SummaryBody, Problem> {
         self.read(&v1(&["boards", board, "summary"])).await
@@ -219,7 +232,11 @@ pub(super) fn member_page(
 }
 
 /// The page of a board: the standing of its first window.
-pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Answer {
+pub(super) async fn show(
+    viewer: Viewer,
+    Path(board): Path<String>,
+    params: Query<standing::Params>,
+) -> Answer {
     let summary = match viewer.summary(&board).await {
         Err(problem) if problem.kind == FORBIDDEN => {
             // A viewer that may not read it is led to what it may do.
@@ -231,12 +248,7 @@ pub(super) async fn show(viewer: Viewer, Path(board): Path<String>) -> Answer {
     };
     let first = summary.windows.first();
     let window = first.map_or_else(String::new, |first| first.window.to_string());
-    standing::show(
-        viewer,
-        Path((board, window)),
-        Query(standing::Params::default()),
-    )
-    .await
+    standing::show(viewer, Path((board, window)), params).await
 }
 
 #[derive(Template)]
@@ -257,6 +269,15 @@ impl DefinitionPage {
         Some(address(&["embed", &self.frame.heading.board, window], &[]))
     }
 
+    /// The settings of a part in words, without those that are empty.
+    fn facts(&self, part: &'static Part) -> Vec<(&'static str, String)> {
+        let words = |setting: &'static Setting| {
+            let words = setting.words(setting.of(&self.definition), self.frame.clock.zone);
+            (words != NONE).then_some((setting.label.as_str(), words))
+        };
+        part.settings.iter().filter_map(words).collect()
+    }
+
     /// The element that frames the page, as text.
     fn frame_around(&self, page: &str) -> String {
         let Ok(title) = escape(self.frame.heading.name(), Html);
@@ -268,9 +289,18 @@ impl DefinitionPage {
 }
 
 /// The definition of a board.
-pub(super) async fn definition(viewer: Viewer, Path(board): Path<String>) -> Answer {
+pub(super) async fn definition(
+    viewer: Viewer,
+    Path(board): Path<String>,
+    Query(PartParams { done, .. }): Query<PartParams>,
+) -> Answer {
     let mut frame = Frame::new(&viewer, "");
-    let definition = frame.read(&["boards", &board], &[]).await?;
+    let definition: Value = frame.read(&["boards", &board], &[]).await?;
     frame.read_board(&board, "Definition").await?;
-    html(&DefinitionPage { frame, definition })
+    let zone = definition["timezone"].as_str();
+    frame.clock.zone = zone.and_then(|zone| zone.parse().ok()).unwrap_or(Zone::UTC);
+    html(&DefinitionPage {
+        frame: frame.done(&done),
+        definition,
+    })
 }

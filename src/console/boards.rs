@@ -11,6 +11,7 @@ use crate::boards::routes::UnreadableBoard;
 use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
+use crate::domain::timezone::Zone;
 use crate::http::problem::{FORBIDDEN, Problem};
 use crate::runtime::join::join_all;
 
@@ -67,6 +68,16 @@ pub(super) struct Defined {
     pub(super) windows: Vec<String>,
     pub(super) closes_at: Option<Timestamp>,
     pub(super) finalize: Option<Value>,
+    #[serde(default)]
+    pub(super) timezone: Option<Zone>,
+    #[serde(default)]
+    pub(super) weight: Option<Value>,
+    #[serde(default)]
+    pub(super) initial: Vec<String>,
+    #[serde(default)]
+    pub(super) uniques: Option<Value>,
+    #[serde(default)]
+    pub(super) quotas: Vec<Value>,
 }
 
 /// Which boards.

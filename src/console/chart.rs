@@ -1,10 +1,12 @@
 //! Charts: figures of periods as SVG (`templates/console/chart.html`), with a title and a description for screen readers.
 
+use super::shown::grouped;
+
 /// Where the figures are in the picture, in pixels. The template has these numbers, too.
-const LEFT: f64 = 60.0;
-const RIGHT: f64 = 440.0;
+const LEFT: f64 = 56.0;
+const RIGHT: f64 = 512.0;
 const TOP: f64 = 8.0;
-const BOTTOM: f64 = 146.0;
+const BOTTOM: f64 = 172.0;
 /// How many keys fit below the chart.
 const KEYS_MAX: usize = 4;
 /// How many steps the scale has.
@@ -20,13 +22,24 @@ pub(super) struct Chart {
     pub(super) title: &'static str,
     /// What it shows, in words.
     pub(super) description: String,
+    /// The newest figure next to the one before it.
+    pub(super) compared: Option<String>,
     /// The keys below, with their x.
     pub(super) keys: Vec<(f64, String)>,
     /// The figures of the scale, with their y.
     pub(super) levels: Vec<(f64, String)>,
     pub(super) bars: Vec<Bar>,
     /// The points of each unbroken part of a line.
-    pub(super) runs: Vec<Vec<(f64, f64)>>,
+    pub(super) runs: Vec<Vec<Point>>,
+}
+
+/// A point of a line.
+#[derive(Debug)]
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    /// What it stands for.
+    pub(super) title: String,
 }
 
 /// A bar, in pixels of the picture.
@@ -36,22 +49,62 @@ pub(super) struct Bar {
     pub(super) y: f64,
     pub(super) width: f64,
     pub(super) height: f64,
+    /// What it stands for.
+    pub(super) title: String,
+    /// Whether its period is running.
+    pub(super) is_running: bool,
 }
 
-/// A figure of a period; `None` where there is none.
-pub(super) type Figure<'a> = (&'a str, Option<f64>);
+/// A figure of a period.
+#[derive(Debug)]
+pub(super) struct Figure {
+    /// The name of the period, and a short one.
+    pub(super) name: String,
+    pub(super) key: String,
+    /// `None` where there is none.
+    pub(super) value: Option<f64>,
+    pub(super) is_running: bool,
+}
+
+impl Figure {
+    fn title(&self) -> String {
+        let value = self.value.map_or_else(String::new, |value| grouped(&value));
+        let running = if self.is_running { " so far" } else { "" };
+        format!("{}: {value}{running}", self.name)
+    }
+}
+
+/// The newest figure next to the one before it, in a sentence.
+fn compared(figures: &[Figure]) -> Option<String> {
+    let [.., before, last] = figures else {
+        return None;
+    };
+    let (was, is) = (before.value?, last.value?);
+    let change = match (100.0 * (is - was) / was).round() {
+        _ if was <= 0.0 || last.is_running => String::new(),
+        change if change < 0.0 => format!(" (↓ {} %)", -change),
+        change => format!(" (↑ {change} %)"),
+    };
+    Some(format!("{}{change}; {}", last.title(), before.title()))
+}
 
 impl Chart {
     /// A chart of these figures, which range from `lowest` to `highest`, with these levels, and no bars or line yet.
     fn new(
         (id, title): (&'static str, &'static str),
-        figures: &[Figure<'_>],
+        figures: &[Figure],
         (lowest, highest): (String, String),
         levels: Vec<(f64, String)>,
     ) -> Self {
         let ends = figures.first().zip(figures.last());
-        let description = ends.map(|((first, _), (last, _))| {
-            format!("From {first} to {last}, between {lowest} and {highest}")
+        let description = ends.map(|(first, last)| {
+            let running = if last.is_running {
+                ". The last one is running"
+            } else {
+                ""
+            };
+            let (first, last) = (&first.name, &last.name);
+            format!("From {first} to {last}, between {lowest} and {highest}{running}")
         });
         // Some keys, equally spaced.
         let every = figures.len().div_ceil(KEYS_MAX).max(1);
@@ -60,7 +113,8 @@ impl Chart {
             id,
             title,
             description: description.unwrap_or_default(),
-            keys: keys.map(|(x, (key, _))| (x, (*key).to_owned())).collect(),
+            compared: None,
+            keys: keys.map(|(x, figure)| (x, figure.key.clone())).collect(),
             levels,
             bars: Vec::new(),
             runs: Vec::new(),
@@ -68,8 +122,8 @@ impl Chart {
     }
 
     /// A bar for each figure, from left to right.
-    pub(super) fn bars(id: &'static str, title: &'static str, figures: &[Figure<'_>]) -> Self {
-        let values = || figures.iter().filter_map(|(_, value)| *value);
+    pub(super) fn bars(id: &'static str, title: &'static str, figures: &[Figure]) -> Self {
+        let values = || figures.iter().filter_map(|figure| figure.value);
         let (least, greatest) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
         let height = if greatest > least {
             greatest - least
@@ -81,17 +135,20 @@ impl Chart {
         let levels = multiples(step, least, least + height);
         let levels = levels.map(|level| (y_of(level), short(level))).collect();
         let width = width_of_one(figures);
-        let bars = places(figures).filter_map(|(x, (_, value))| {
-            let value = (*value)?;
+        let bars = places(figures).filter_map(|(x, figure)| {
+            let value = figure.value?;
             Some(Bar {
                 x: x - width / 2.0 + BAR_MARGIN,
                 y: y_of(value.max(0.0)),
                 width: (width - 2.0 * BAR_MARGIN).max(BAR_MARGIN),
                 height: value.abs() / height * (BOTTOM - TOP),
+                title: figure.title(),
+                is_running: figure.is_running,
             })
         });
         Self {
             bars: bars.collect(),
+            compared: compared(figures),
             ..Self::new(
                 (id, title),
                 figures,
@@ -102,8 +159,8 @@ impl Chart {
     }
 
     /// A line through ranks, with the best at the top; it is broken where there is none.
-    pub(super) fn ranks(id: &'static str, title: &'static str, figures: &[Figure<'_>]) -> Self {
-        let ranks = || figures.iter().filter_map(|(_, rank)| *rank);
+    pub(super) fn ranks(id: &'static str, title: &'static str, figures: &[Figure]) -> Self {
+        let ranks = || figures.iter().filter_map(|figure| figure.value);
         let best = ranks().reduce(f64::min).unwrap_or(1.0);
         let worst = ranks().reduce(f64::max).unwrap_or(1.0);
         let last = worst.max(2.0);
@@ -114,12 +171,16 @@ impl Chart {
             .map(|level| (y_of(level), level.to_string()))
             .collect();
         let points: Vec<_> = places(figures).collect();
-        let runs = points.split(|(_, (_, rank))| rank.is_none());
-        let run = |run: &[(f64, &Figure<'_>)]| {
-            let points = run.iter();
-            points
-                .filter_map(|(x, (_, rank))| Some((*x, y_of((*rank)?))))
-                .collect()
+        let runs = points.split(|(_, figure)| figure.value.is_none());
+        let run = |run: &[(f64, &Figure)]| {
+            let point = |(x, figure): &(f64, &Figure)| {
+                Some(Point {
+                    x: *x,
+                    y: y_of(figure.value?),
+                    title: figure.title(),
+                })
+            };
+            run.iter().filter_map(point).collect()
         };
         let ends = (format!("rank {best}"), format!("rank {worst}"));
         Self {
@@ -130,12 +191,12 @@ impl Chart {
 }
 
 /// The width available to a figure.
-fn width_of_one(figures: &[Figure<'_>]) -> f64 {
+fn width_of_one(figures: &[Figure]) -> f64 {
     (RIGHT - LEFT) / float(figures.len().max(1) as u64)
 }
 
 /// The figures, each with the middle of its place.
-fn places<'a>(figures: &'a [Figure<'a>]) -> impl Iterator<Item = (f64, &'a Figure<'a>)> {
+fn places(figures: &[Figure]) -> impl Iterator<Item = (f64, &Figure)> {
     let width = width_of_one(figures);
     let middles = (0_u32..).map(move |place| LEFT + (f64::from(place) + 0.5) * width);
     middles.zip(figures)
@@ -194,6 +255,16 @@ mod tests {
         }
     }
 
+    fn figures(values: &[(&str, Option<f64>)]) -> Vec<Figure> {
+        let figure = |(key, value): &(&str, Option<f64>)| Figure {
+            name: (*key).to_owned(),
+            key: (*key).to_owned(),
+            value: *value,
+            is_running: *key == "now",
+        };
+        values.iter().map(figure).collect()
+    }
+
     fn levels(chart: &Chart) -> Vec<&str> {
         chart.levels.iter().map(|(_, level)| &**level).collect()
     }
@@ -206,16 +277,16 @@ mod tests {
             ("c", Some(8.0)),
             ("d", Some(-8.0)),
         ];
-        let chart = Chart::bars("x", "Members", &figures);
+        let chart = Chart::bars("x", "Members", &self::figures(&figures));
         assert_eq!(chart.description, "From a to d, between -8 and 8");
         assert_eq!(levels(&chart), ["-5", "0", "5"]);
         let ends = chart.bars.iter().map(|bar| (bar.y, bar.y + bar.height));
         assert_eq!(
             ends.collect::<Vec<_>>(),
-            [(42.5, 77.0), (8.0, 77.0), (77.0, 146.0)]
+            [(49.0, 90.0), (8.0, 90.0), (90.0, 172.0)]
         );
         let lefts = chart.bars.iter().map(|bar| bar.x);
-        assert_eq!(lefts.collect::<Vec<_>>(), [61.0, 251.0, 346.0]);
+        assert_eq!(lefts.collect::<Vec<_>>(), [57.0, 285.0, 399.0]);
     }
 
     #[test]
@@ -226,20 +297,32 @@ mod tests {
             ("c", None),
             ("d", Some(5.0)),
         ];
-        let chart = Chart::ranks("x", "Rank", &figures);
+        let chart = Chart::ranks("x", "Rank", &self::figures(&figures));
         assert_eq!(chart.description, "From a to d, between rank 1 and rank 9");
         assert_eq!(levels(&chart), ["1", "2", "4", "6", "8"]);
         let [broken, last] = &chart.runs[..] else {
             panic!("{chart:?}");
         };
-        assert_eq!((broken[0].1, broken[1].1, last[0].1), (TOP, BOTTOM, 77.0));
+        assert_eq!((broken[0].y, broken[1].y, last[0].y), (TOP, BOTTOM, 90.0));
+    }
+
+    #[test]
+    fn a_running_period_is_not_taken_for_a_whole_one() {
+        let of = |values: &[_]| Chart::bars("x", "Members", &figures(values));
+        let whole = of(&[("a", Some(1_000.0)), ("b", Some(1_100.0))]);
+        assert_eq!(whole.compared.unwrap(), "b: 1,100 (↑ 10 %); a: 1,000");
+        assert!(!whole.bars[1].is_running);
+        let running = of(&[("a", Some(1_000.0)), ("now", Some(7.0))]);
+        assert_eq!(running.compared.unwrap(), "now: 7 so far; a: 1,000");
+        assert!(running.bars[1].is_running && running.description.ends_with("is running"));
+        assert_eq!(of(&[("a", Some(1.0)), ("b", None)]).compared, None);
     }
 
     #[test]
     fn some_keys_are_shown() {
         let keys: Vec<String> = (1..=30).map(|day| format!("day {day}")).collect();
         let figures: Vec<_> = keys.iter().map(|key| (&**key, Some(1_000_000.0))).collect();
-        let chart = Chart::bars("x", "Many", &figures);
+        let chart = Chart::bars("x", "Many", &self::figures(&figures));
         let shown = chart.keys.iter().map(|(_, key)| &**key);
         assert_eq!(
             shown.collect::<Vec<_>>(),
@@ -250,11 +333,11 @@ mod tests {
 
     #[test]
     fn a_chart_of_nothing_can_be_drawn() {
-        let levels_of = |figures: &[_]| Chart::bars("x", "", figures).levels.len();
+        let levels_of = |values: &[_]| Chart::bars("x", "", &figures(values)).levels.len();
         assert_eq!(levels_of(&[]), 3);
         assert_eq!(levels_of(&[("a", Some(0.0))]), 3);
         assert_eq!(levels_of(&[("a", Some(-3.0))]), 4);
-        let chart = Chart::ranks("x", "Nothing", &[("a", None)]);
+        let chart = Chart::ranks("x", "Nothing", &figures(&[("a", None)]));
         assert_eq!(levels(&chart), ["1", "2"]);
         assert!(chart.runs.iter().all(Vec::is_empty));
     }

@@ -1,182 +1,244 @@
-//! Defining a board, and changing its definition: a form with every setting, what the change would do, and the change.
-//!
-//! The settings and their descriptions come from the OpenAPI document, so the form is always complete.
-
-use std::sync::LazyLock;
+//! Defining a board, and changing its definition: a form, or JSON; then what the change would do; then the change.
 
 use askama::Template;
 use axum::http::{HeaderValue, Method, header};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Answer, Form, Frame, Query, Viewer, html, parsed, refused, to, v1, v1_with};
+use super::settings::{Input, PARTS, Part, Reader, Setting, UNITS, settings};
+use super::shown::{pretty, window};
+use super::{Answer, Form, Frame, Query, Viewer, address, html, parsed, refused, to, v1, v1_with};
 use crate::boards::draft::Fields;
 use crate::boards::preview::BoardPreview;
 use crate::boards::templates::{self, TEMPLATES, new_board};
 use crate::domain::access::Scope;
-use crate::domain::board::{Definition, FieldError};
-use crate::http::packed;
-use crate::http::problem::{PRECONDITION_FAILED, Problem, VALIDATION_FAILED};
+use crate::domain::board::FieldError;
+use crate::domain::ids::BoardId;
+use crate::domain::time::Timestamp;
+use crate::domain::timezone::Zone;
+use crate::http::problem::{PRECONDITION_FAILED, Problem, VALIDATION_FAILED, WINDOWS_IN_USE};
 
-/// The parts of the form: the name of each, and its settings. Settings that no part names come last.
-const NAMED: [&str; 4] = [
-    "What it is: title tags windows timezone week_start public",
-    "Scores and ranks: update order decimals score_min score_max ties ranking",
-    "Which events are taken: opens_at closes_at accept_late idempotency quotas",
-    "Ends of periods: finalize rewards retention carryover season",
-];
-
-/// The input of a setting.
-#[derive(Clone, Debug, Eq, PartialEq)]
-enum Input {
-    /// Yes or no.
-    Box,
-    /// One of these; without a choice, the default.
-    Choice(Vec<String>),
-    /// A text.
-    Text,
-    /// A number, as it is written.
-    Number,
-    /// Texts, one per line.
-    Lines,
-    /// Anything, as JSON.
-    Json,
+/// A definition that is filled in.
+struct Draft {
+    /// The id; empty if it has to be filled in.
+    board: String,
+    /// The version of the definition that is changed; empty for a new board.
+    etag: String,
+    definition: Value,
+    /// Whether it is written as JSON.
+    is_json: bool,
+    errors: Vec<FieldError>,
 }
 
-/// A setting, as the OpenAPI document has it.
-struct Setting {
-    name: String,
-    about: String,
-    input: Input,
-}
-
-/// The parts of the form, each with its name and its settings.
-static PARTS: LazyLock<Vec<(&str, Vec<Setting>)>> = LazyLock::new(|| {
-    let document: Value = serde_json::from_slice(&packed::document()).unwrap_or_default();
-    let fields = &document["components"]["schemas"]["Definition"]["properties"];
-    let setting = |name: &str| Setting {
-        name: name.to_owned(),
-        about: fields[name]["description"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned(),
-        input: input(&fields[name], &document),
-    };
-    let is_named = |name: &str| {
-        NAMED
-            .iter()
-            .any(|part| part.split(' ').any(|own| own == name))
-    };
-    let all = fields.as_object().into_iter().flatten();
-    let others = all.filter(|(name, _)| !is_named(name));
-    let others = others.map(|(name, _)| setting(name)).collect();
-    let named = NAMED.iter().filter_map(|part| part.split_once(": "));
-    let named = named.map(|(part, names)| (part, names.split(' ').map(setting).collect()));
-    named.chain([("Everything else", others)]).collect()
-});
-
-fn settings() -> impl Iterator<Item = &'static Setting> {
-    PARTS.iter().flat_map(|(_, settings)| settings)
-}
-
-fn input(schema: &Value, document: &Value) -> Input {
-    fn resolved<'a>(schema: &'a Value, document: &'a Value) -> &'a Value {
-        let reference = schema.pointer("/allOf/0").unwrap_or(schema);
-        let at = reference["$ref"].as_str();
-        let at = at.and_then(|at| at.strip_prefix('#'));
-        at.and_then(|at| document.pointer(at)).unwrap_or(schema)
-    }
-    let schema = resolved(schema, document);
-    if let Some(choices) = schema["enum"].as_array() {
-        let names = choices.iter().filter_map(Value::as_str);
-        return Input::Choice(names.map(ToOwned::to_owned).collect());
-    }
-    match schema["type"].as_str() {
-        Some("boolean") => Input::Box,
-        Some("string") => Input::Text,
-        Some("integer" | "number") => Input::Number,
-        Some("array") if resolved(&schema["items"], document)["type"] == "string" => Input::Lines,
-        _ => Input::Json,
-    }
-}
-
-impl Setting {
-    /// A value as the form shows it.
-    fn written(&self, value: &Value) -> String {
-        match (&self.input, value) {
-            (_, Value::Null) => String::new(),
-            (Input::Lines, Value::Array(lines)) => {
-                let lines: Vec<_> = lines.iter().filter_map(Value::as_str).collect();
-                lines.join("\n")
-            }
-            (Input::Json, Value::Array(items)) if items.is_empty() => String::new(),
-            (Input::Json, Value::Object(fields)) if fields.is_empty() => String::new(),
-            (Input::Json, value) => serde_json::to_string_pretty(value).unwrap_or_default(),
-            (_, Value::String(text)) => text.clone(),
-            (_, value) => value.to_string(),
+impl Draft {
+    /// That of the form, of the JSON, or of the review.
+    fn read(form: &Form) -> Self {
+        let board = form.field("board").trim().to_owned();
+        let mut errors = Vec::new();
+        if board.is_empty() {
+            errors.push(FieldError::new(
+                "/board",
+                "is missing: give the board an id",
+            ));
+        } else if let Err(error) = BoardId::parse(&board) {
+            errors.push(FieldError::new("/board", error));
+        }
+        let text = form.field("definition");
+        let definition = if text.is_empty() {
+            let zone = form.field("timezone").trim().parse().unwrap_or(Zone::UTC);
+            let mut reader = Reader {
+                form,
+                zone,
+                errors: Vec::new(),
+            };
+            let definition = reader.definition();
+            errors.extend(reader.errors);
+            definition
+        } else {
+            serde_json::from_str(text).unwrap_or_else(|error| {
+                let detail = format!("is not JSON: {error}");
+                errors.push(FieldError::new("/definition", detail));
+                text.into()
+            })
+        };
+        Self {
+            board,
+            etag: form.field("etag").to_owned(),
+            definition,
+            is_json: form.field("as") == "json",
+            errors,
         }
     }
 
-    /// The value that is filled in; `None` for the default.
-    fn read(&self, form: &Form) -> Result<Option<Value>, FieldError> {
-        let text = form.field(&self.name).trim();
-        Ok(Some(match self.input {
-            Input::Box => (text == "true").into(),
-            _ if text.is_empty() => return Ok(None),
-            Input::Lines => form.lines(&self.name).into(),
-            // The service reports it if this is no number.
-            Input::Number => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
-            Input::Json => serde_json::from_str(text).map_err(|error| {
-                let detail = format!("is not JSON: {error}");
-                FieldError::new(format!("/{}", self.name), detail)
-            })?,
-            _ => text.into(),
-        }))
+    fn zone(&self) -> Zone {
+        let name = self.definition["timezone"].as_str();
+        name.and_then(|name| name.parse().ok()).unwrap_or(Zone::UTC)
+    }
+
+    /// The definition as text.
+    fn text(&self) -> String {
+        match &self.definition {
+            Value::String(text) => text.clone(),
+            definition => pretty(definition),
+        }
+    }
+
+    /// Sends it with the windows that may be deleted; `dry_run` is `true` or empty.
+    async fn put(&self, viewer: &Viewer, drop: &str, dry_run: &str) -> Answer {
+        let query = [("drop_windows", drop), ("dry_run", dry_run)];
+        let condition = match self.etag.as_str() {
+            "" => (header::IF_NONE_MATCH, HeaderValue::from_static("*")),
+            etag => {
+                let wrong = |_| Problem::new(VALIDATION_FAILED, "etag: is none");
+                let etag = HeaderValue::try_from(etag).map_err(wrong)?;
+                (header::IF_MATCH, etag)
+            }
+        };
+        let put_to = v1_with(&["boards", &self.board], &query);
+        let conditions = [condition];
+        let put = viewer.respond(Method::PUT, &put_to, &conditions, Some(&self.definition));
+        put.await.map_err(|problem| {
+            if self.etag.is_empty() && problem.kind == PRECONDITION_FAILED {
+                let detail = format!("is taken: there is a board {} already", self.board);
+                return Problem::invalid_field("/board", detail);
+            }
+            problem
+        })
     }
 }
 
-#[derive(Deserialize)]
-struct Previewed {
-    preview: BoardPreview,
+/// An input with what is filled in.
+struct Control<'a> {
+    setting: &'a Setting,
+    name: String,
+    value: String,
+    unit: String,
+    /// The boxes of `Checks`: what is chosen comes first, in its order.
+    boxes: Vec<(String, String, bool)>,
+    faults: Vec<String>,
 }
 
 #[derive(Template)]
 #[template(path = "console/define.html")]
 struct DefinePage {
-    /// Its form has a field for each setting, and: `board`, empty if its id has to be filled in; `etag`, the version of the
-    /// definition that is changed, empty for a new board; `drop_windows`.
+    /// Its form has what is filled in.
     frame: Frame,
-    preview: Option<BoardPreview>,
+    draft: Draft,
 }
 
 impl DefinePage {
-    fn new(viewer: &Viewer, form: Form) -> Self {
-        let title = match form.field("etag") {
-            "" => "Define a board".to_owned(),
-            _ => format!("Change {}", form.field("board").trim()),
-        };
-        let mut frame = Frame::new(viewer, title).under("Boards", "/console/boards");
-        frame.form = form;
-        Self {
-            frame,
-            preview: None,
+    fn new(viewer: &Viewer, draft: Draft) -> Self {
+        let mut frame = frame(viewer, &draft, "Edit");
+        for setting in settings() {
+            let value = setting.of(&draft.definition);
+            setting.fill_in(&setting.path, value, draft.zone(), &mut frame.form);
         }
-    }
-
-    /// The errors of a setting.
-    fn faults(&self, setting: &str) -> Vec<&str> {
-        let problem = self.frame.problem.as_ref();
-        let errors = problem.into_iter().flat_map(|problem| &problem.errors);
-        errors
-            .filter(|error| error.pointer.split('/').nth(1) == Some(setting))
-            .map(|error| error.detail.as_str())
-            .collect()
+        Self { frame, draft }
     }
 
     /// Shows the form again with the problem, and the errors next to the settings.
     fn refused(mut self, problem: Problem) -> Answer {
         let status = self.frame.refuse(problem);
         refused(status, &self)
+    }
+
+    /// The errors of a field, which is named after its place.
+    fn faults(&self, name: &str) -> Vec<String> {
+        let at = format!("/{}", name.replace('.', "/"));
+        let is_within = |pointer: &str| {
+            let rest = pointer.strip_prefix(&at);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let problem = self.frame.problem.as_ref();
+        let errors = problem.into_iter().flat_map(|problem| &problem.errors);
+        let own = errors.filter(|error| is_within(&error.pointer));
+        own.map(|error| error.detail.clone()).collect()
+    }
+
+    /// The errors of rows as a whole.
+    fn own_faults(&self, name: &str) -> Vec<String> {
+        let at = format!("/{}", name.replace('.', "/"));
+        let problem = self.frame.problem.as_ref();
+        let errors = problem.into_iter().flat_map(|problem| &problem.errors);
+        let is_own = |pointer: &str| {
+            let rest = pointer.strip_prefix(&at);
+            rest.is_some_and(|rest| rest.matches('/').count() < 2)
+        };
+        let own = errors.filter(|error| is_own(&error.pointer));
+        own.map(|error| error.detail.clone()).collect()
+    }
+
+    /// The name of the board's time zone.
+    fn zone(&self) -> &'static str {
+        self.draft.zone().name()
+    }
+
+    fn control<'a>(&self, setting: &'a Setting, name: &str) -> Control<'a> {
+        let form = &self.frame.form;
+        let mut boxes = Vec::new();
+        if let Input::Checks { options, .. } = &setting.input {
+            let chosen = form.chosen(name);
+            let words = |value: &str| {
+                let option = options.iter().find(|(own, _)| own == value);
+                option.map_or_else(|| window(value), |(_, words)| words.clone())
+            };
+            boxes.extend(
+                chosen
+                    .iter()
+                    .map(|value| ((*value).to_owned(), words(value), true)),
+            );
+            let others = options
+                .iter()
+                .filter(|(value, _)| !chosen.contains(&value.as_str()));
+            boxes.extend(others.map(|(value, words)| (value.clone(), words.clone(), false)));
+        }
+        Control {
+            setting,
+            name: name.to_owned(),
+            value: form.field(name).to_owned(),
+            unit: form.field(&format!("{name}.unit")).to_owned(),
+            boxes,
+            faults: self.faults(name),
+        }
+    }
+
+    /// The controls of each row; the last one is empty, and not there yet.
+    fn rows<'a>(&self, columns: &'a [Setting], name: &str) -> Vec<(usize, Vec<Control<'a>>)> {
+        let row = |index: usize| {
+            let column = |column: &'a Setting| {
+                self.control(column, &format!("{name}.{index}.{}", column.path))
+            };
+            (index, columns.iter().map(column).collect())
+        };
+        (0..=self.frame.form.rows(name).len()).map(row).collect()
+    }
+
+    /// The parts of the form: those that most boards need, or the others.
+    fn parts(&self, advanced: bool) -> impl Iterator<Item = &'static Part> {
+        PARTS.iter().filter(move |part| part.advanced == advanced)
+    }
+
+    /// Whether something is filled in, or wrong, in a part that is not open by itself.
+    fn is_open(&self, part: &Part) -> bool {
+        let wrong = |setting: &Setting| !self.faults(&setting.path).is_empty();
+        part.settings.iter().any(wrong)
+            || (part.name == "League" && !self.draft.definition["league"].is_null())
+    }
+}
+
+/// The frame of a page about a draft.
+fn frame(viewer: &Viewer, draft: &Draft, verb: &str) -> Frame {
+    let under = |frame: Frame| frame.under("Boards", "/console/boards");
+    match draft.etag.as_str() {
+        "" => under(Frame::new(viewer, "New board")),
+        _ => {
+            let board = &draft.board;
+            let frame = under(Frame::new(viewer, format!("{verb} {board}")));
+            frame.under(
+                board,
+                address(&["console", "boards", board, "definition"], &[]),
+            )
+        }
     }
 }
 
@@ -194,7 +256,10 @@ pub(super) async fn show(viewer: Viewer, Query(params): Query<Params>) -> Answer
     let (etag, definition) = if board.is_empty() {
         viewer.require_anywhere(Scope::Configure)?;
         let template = templates::named(&template).map(templates::Template::definition);
-        (None, json!(template.unwrap_or_else(defaults)))
+        (
+            None,
+            json!(template.unwrap_or_else(|| new_board(Fields::default()))),
+        )
     } else {
         let defined_at = v1(&["boards", &board]);
         let found = viewer.respond(Method::GET, &defined_at, &[], None).await?;
@@ -202,111 +267,187 @@ pub(super) async fn show(viewer: Viewer, Query(params): Query<Params>) -> Answer
         (etag, parsed(found.into_body()).await?)
     };
     let etag = etag.and_then(|etag| Some(etag.to_str().ok()?.to_owned()));
-    let fixed = [("board", board), ("etag", etag.unwrap_or_default())];
-    let written = settings().map(|setting| {
-        let name = setting.name.as_str();
-        (name, setting.written(&definition[name]))
-    });
-    let form = fixed.into_iter().chain(written).collect();
-    html(&DefinePage::new(&viewer, form))
-}
-
-/// The definition of a new board without any setting.
-fn defaults() -> Definition {
-    new_board(Fields::default())
-}
-
-/// Shows what the change would do, or makes it.
-pub(super) async fn put(viewer: Viewer, form: Form) -> Answer {
-    let (board, etag) = (form.field("board").trim(), form.field("etag"));
-    let mut page = DefinePage::new(&viewer, form.clone());
-    let (mut fields, mut errors) = (Map::new(), Vec::new());
-    for setting in settings() {
-        match setting.read(&form) {
-            Ok(Some(value)) => drop(fields.insert(setting.name.clone(), value)),
-            Ok(None) => {}
-            Err(error) => errors.push(error),
-        }
-    }
-    if !errors.is_empty() {
-        return page.refused(Problem::invalid(errors));
-    }
-    let definition = Value::Object(fields);
-    let is_preview = form.field("step") != "save";
-    let query = [
-        ("drop_windows", form.field("drop_windows").trim()),
-        ("dry_run", if is_preview { "true" } else { "" }),
-    ];
-    let put_to = v1_with(&["boards", board], &query);
-    let condition = match etag {
-        "" => (header::IF_NONE_MATCH, HeaderValue::from_static("*")),
-        etag => {
-            let etag = HeaderValue::try_from(etag);
-            let wrong = |_| Problem::new(VALIDATION_FAILED, "etag: is none");
-            (header::IF_MATCH, etag.map_err(wrong)?)
-        }
+    let draft = Draft {
+        board,
+        etag: etag.unwrap_or_default(),
+        definition,
+        is_json: false,
+        errors: Vec::new(),
     };
-    let conditions = [condition];
-    let put = viewer.respond(Method::PUT, &put_to, &conditions, Some(&definition));
-    match put.await {
-        Ok(answer) if is_preview => {
-            let Previewed { preview } = parsed(answer.into_body()).await?;
-            page.preview = Some(preview);
-            let put_to = v1_with(&["boards", board], &query[..1]);
-            let put = viewer.curl_to(&Method::PUT, &put_to, Some(&definition));
-            page.frame.curl.push(put);
-            html(&page)
-        }
-        Ok(_) => Ok(to(&["boards", board, "definition"], &[])),
-        Err(problem) if etag.is_empty() && problem.kind == PRECONDITION_FAILED => {
-            let detail = format!("there is a board {board} already");
-            page.refused(Problem::invalid_field("/board", detail))
-        }
-        Err(problem) => page.refused(problem.mendable()?),
+    html(&DefinePage::new(&viewer, draft))
+}
+
+/// Shows the form or the JSON again, or what the change would do, or makes the change.
+pub(super) async fn put(viewer: Viewer, form: Form) -> Answer {
+    let mut draft = Draft::read(&form);
+    let step = form.field("step");
+    if let "form" | "json" = step {
+        draft.is_json = step == "json" || draft.definition.is_string();
+        return html(&DefinePage::new(&viewer, draft));
+    }
+    if !draft.errors.is_empty() {
+        let problem = Problem::invalid(std::mem::take(&mut draft.errors));
+        return DefinePage::new(&viewer, draft).refused(problem);
+    }
+    if step != "save" {
+        return review(&viewer, draft, None).await;
+    }
+    let name = form.field("must_confirm");
+    if !name.is_empty()
+        && let Err(problem) = form.confirm(name)
+    {
+        return review(&viewer, draft, Some(problem)).await;
+    }
+    match draft.put(&viewer, form.field("drop_windows"), "").await {
+        Ok(_) if draft.etag.is_empty() => Ok(to(&["boards", &draft.board], &[("done", "created")])),
+        Ok(_) => Ok(to(
+            &["boards", &draft.board, "definition"],
+            &[("done", "changed")],
+        )),
+        Err(problem) => DefinePage::new(&viewer, draft).refused(problem.mendable()?),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A setting that changes, in words.
+struct Change {
+    label: String,
+    from: String,
+    to: String,
+    effect: String,
+}
 
-    #[test]
-    fn every_setting_comes_back_from_the_form_as_it_was() {
-        let defaults = json!(defaults());
-        assert_eq!(settings().count(), defaults.as_object().unwrap().len());
-        let values = serde_json::json!({
-            "title": "Votes", "tags": ["a, b", "c"], "public": true, "decimals": 2, "score_max": 9.25,
-            "ties": "last", "windows": ["day", "last-7-days"], "carryover": {"week": 0.2},
-            "quotas": [{"name": "q", "by": ["voter"], "window": "day", "max": 1}], "uniques": "member",
-            "finalize": "10m", "closes_at": "2026-12-01T00:00:00.000Z",
-        });
-        for setting in settings() {
-            assert!(!setting.about.is_empty(), "{}", setting.name);
-            let own = &values[&setting.name];
-            for value in [own, &defaults[&setting.name]] {
-                let written = (setting.name.as_str(), setting.written(value));
-                let read = setting.read(&Form::from_iter([written])).unwrap();
-                let is_default = read.is_none() && *value == defaults[&setting.name];
-                let is_empty = read.is_none() && value.is_null();
-                assert!(
-                    is_default
-                        || is_empty
-                        || read.as_ref() == Some(value)
-                        || setting.input == Input::Box,
-                    "{}: {value}",
-                    setting.name
-                );
-            }
-        }
-        let input = |name: &str| {
-            let setting = settings().find(|setting| setting.name == name);
-            setting.unwrap().input.clone()
-        };
-        assert_eq!(input("public"), Input::Box);
-        assert_eq!(input("decimals"), Input::Number);
-        assert_eq!(input("windows"), Input::Lines);
-        assert_eq!(input("quotas"), Input::Json);
-        let orders = ["desc", "asc"].map(str::to_owned).to_vec();
-        assert_eq!(input("order"), Input::Choice(orders));
+#[derive(Template)]
+#[template(path = "console/change.html")]
+struct ChangePage {
+    frame: Frame,
+    draft: Draft,
+    changes: Vec<Change>,
+    /// When the next periods of each window begin.
+    starts: Vec<(String, Vec<Timestamp>)>,
+    /// The windows that are deleted with their data.
+    lost: String,
+    /// What the change ends or deletes, and the name that confirms it.
+    ends: Vec<String>,
+    must_confirm: String,
+}
+
+#[derive(Deserialize)]
+struct Previewed {
+    preview: BoardPreview,
+    #[serde(flatten)]
+    after: Value,
+}
+
+/// Shows what the change would do, and why it was not made if it was refused.
+async fn review(viewer: &Viewer, draft: Draft, refusal: Option<Problem>) -> Answer {
+    let before = if draft.etag.is_empty() {
+        json!(new_board(Fields::default()))
+    } else {
+        viewer.read(&v1(&["boards", &draft.board])).await?
+    };
+    let mut lost = String::new();
+    let mut put = draft.put(viewer, "", "true").await;
+    if put
+        .as_ref()
+        .is_err_and(|problem| problem.kind == WINDOWS_IN_USE)
+    {
+        lost = removed(&before, &draft.definition);
+        put = draft.put(viewer, &lost, "true").await;
     }
+    let answer = match put {
+        Ok(answer) => answer,
+        Err(problem) => return DefinePage::new(viewer, draft).refused(problem.mendable()?),
+    };
+    let Previewed { preview, after } = parsed(answer.into_body()).await?;
+    let mut frame = frame(viewer, &draft, "Review the change of");
+    frame.clock.zone = draft.zone();
+    let put_to = v1_with(&["boards", &draft.board], &[("drop_windows", &lost)]);
+    frame
+        .curl
+        .push(viewer.curl_to(&Method::PUT, &put_to, Some(&draft.definition)));
+    let ends = ends(&lost, &before, &after, frame.clock.now);
+    let must_confirm = match (ends.is_empty(), lost.is_empty()) {
+        (true, _) => String::new(),
+        (_, false) => lost.clone(),
+        _ => draft.board.clone(),
+    };
+    let starts = preview.boundaries.iter().map(|window| {
+        let starts = window.starts_at.iter();
+        let starts = starts.filter_map(|at| Timestamp::parse(at).ok()).collect();
+        (super::shown::window(&window.window), starts)
+    });
+    let page = ChangePage {
+        changes: changes(&preview, &before, &after, frame.clock.zone),
+        starts: starts
+            .filter(|(_, starts): &(_, Vec<_>)| !starts.is_empty())
+            .collect(),
+        frame,
+        draft,
+        lost,
+        ends,
+        must_confirm,
+    };
+    let mut page = page;
+    match refusal {
+        None => html(&page),
+        Some(problem) => {
+            let status = page.frame.refuse(problem);
+            refused(status, &page)
+        }
+    }
+}
+
+/// The windows that one definition has and another one has not.
+fn removed(before: &Value, after: &Value) -> String {
+    let windows = |definition: &Value| definition["windows"].as_array().cloned();
+    let (before, after) = (
+        windows(before).unwrap_or_default(),
+        windows(after).unwrap_or_default(),
+    );
+    let removed = before.iter().filter(|window| !after.contains(window));
+    let removed: Vec<_> = removed.filter_map(Value::as_str).collect();
+    removed.join(",")
+}
+
+/// What a change ends or deletes, in sentences.
+fn ends(lost: &str, before: &Value, after: &Value, now: Timestamp) -> Vec<String> {
+    let is_over = |definition: &Value| {
+        let at = definition["closes_at"].as_str();
+        at.and_then(|at| Timestamp::parse(at).ok())
+            .is_some_and(|at| at <= now)
+    };
+    let mut ends = Vec::new();
+    if !lost.is_empty() {
+        ends.push(format!(
+            "All data of {} is deleted. Nothing brings it back.",
+            lost.replace(',', ", ")
+        ));
+    }
+    if is_over(after) && !is_over(before) {
+        ends.push(format!(
+            "The board closes at once. {}",
+            super::upkeep::what_closing_does(&after["finalize"])
+        ));
+    }
+    ends
+}
+
+/// The settings that change. A sentence about several of them is with the first one.
+fn changes(preview: &BoardPreview, before: &Value, after: &Value, zone: Zone) -> Vec<Change> {
+    let mut said = Vec::new();
+    let changed = settings().filter(|setting| setting.of(before) != setting.of(after));
+    changed
+        .map(|setting| {
+            let field = setting.path.split('.').next().unwrap_or_default();
+            let own = preview.changes.iter().find(|change| change.field == field);
+            let own = own.filter(|_| !preview.created && !said.contains(&field));
+            said.push(field);
+            Change {
+                label: setting.label.clone(),
+                from: setting.words(setting.of(before), zone),
+                to: setting.words(setting.of(after), zone),
+                effect: own.map_or_else(String::new, |change| change.effect.clone()),
+            }
+        })
+        .collect()
 }

@@ -5,6 +5,7 @@ use axum::http::Method;
 use serde::Deserialize;
 use serde_json::{Number, json};
 
+use super::boards::Defined;
 use super::{Answer, Form, Frame, Page, Path, Viewer, add, carry_out, to};
 use crate::domain::access::Scope;
 use crate::http::problem::Problem;
@@ -38,6 +39,30 @@ pub(super) struct EventsPage {
     params: Params,
     /// What is known of it; `None` if no id is given.
     events: Option<Vec<EventStatusBody>>,
+    /// Where the event comes from, as far as the board counts that.
+    origins: Vec<(&'static str, &'static str)>,
+}
+
+/// Where an event may come from: its field, and what people call that.
+const ORIGINS: [(&str, &str); 4] = [
+    ("voter", "Voter"),
+    ("channel", "Channel"),
+    ("device", "Device"),
+    ("ip", "Address"),
+];
+
+/// What a board counts events by; all if its definition can't be read.
+fn origins(defined: Option<&Defined>) -> Vec<(&'static str, &'static str)> {
+    let is_counted = |(name, _): &(&str, &str)| {
+        defined.is_none_or(|defined| {
+            let by = defined
+                .quotas
+                .iter()
+                .flat_map(|quota| quota["by"].as_array());
+            (*name == "voter" && defined.uniques.is_some()) || by.flatten().any(|by| by == name)
+        })
+    };
+    ORIGINS.into_iter().filter(is_counted).collect()
 }
 
 impl Page for EventsPage {
@@ -58,11 +83,13 @@ impl Page for EventsPage {
         let example = json!({"id": "ID", "member": "MEMBER", "score": 1});
         frame.example(&Method::POST, &path, Some(&example));
         frame.read_board(board, "Events").await?;
+        let defined = frame.visitor.defined(board).await?;
         frame.fill_in(new_event()?);
         Ok(Self {
             frame: frame.done(&params.done),
             params,
             events,
+            origins: origins(defined.as_ref()),
         })
     }
 }
@@ -74,7 +101,11 @@ pub(super) async fn send(viewer: Viewer, Path(board): Path<String>, form: Form) 
         let wrong = |_| Problem::invalid_field("/score", "is not a number");
         let score: Number = form.required("score")?.parse().map_err(wrong)?;
         let mut event = json!({"id": id, "member": member, "score": score});
-        add(&mut event, "at", form.instant("at"));
+        let zone = viewer.zone(&board).await?;
+        add(&mut event, "at", form.local("at", zone)?);
+        for (name, _) in ORIGINS {
+            add(&mut event, name, form.given(name));
+        }
         let sent_to = ["boards", &board, "events"];
         viewer.order(Method::POST, &sent_to, Some(&event)).await?;
         let query = [("id", id), ("member", member), ("done", "sent")];

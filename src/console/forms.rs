@@ -1,5 +1,7 @@
 //! Forms: which ones are accepted, and their fields.
 
+use std::collections::BTreeSet;
+
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::header;
@@ -8,7 +10,9 @@ use serde_json::Value;
 use subtle::ConstantTimeEq;
 use url::form_urlencoded;
 
+use super::shown;
 use super::{Console, Visitor};
+use crate::domain::timezone::Zone;
 use crate::http::extract::{BODY_BYTES_MAX, JsonBytes};
 use crate::http::problem::{FORM_REFUSED, INTERNAL, Problem};
 
@@ -108,6 +112,29 @@ impl Form {
         lines.filter(|line| !line.is_empty()).collect()
     }
 
+    /// Adds a field.
+    pub(super) fn fill(&mut self, name: &str, value: impl Into<String>) {
+        self.0.push((name.to_owned(), value.into()));
+    }
+
+    /// The numbers of the rows of this name, whose fields are named `NAME.NUMBER.COLUMN`.
+    pub(super) fn rows(&self, name: &str) -> BTreeSet<usize> {
+        let row = |(field, _): &(String, String)| {
+            let row = field.strip_prefix(name)?.strip_prefix('.')?;
+            row.split('.').next()?.parse().ok()
+        };
+        self.0.iter().filter_map(row).collect()
+    }
+
+    /// An instant that is filled in as a local time of a time zone.
+    pub(super) fn local(&self, name: &str, zone: Zone) -> Result<Option<String>, Problem> {
+        let instant = self.given(name).map(|text| {
+            let wrong = || Problem::invalid_field(format!("/{name}"), "is not a date and a time");
+            shown::instant(text, zone).ok_or_else(wrong)
+        });
+        instant.transpose()
+    }
+
     /// An instant, if it is filled in: in UTC, without seconds if these are zero.
     pub(super) fn instant(&self, name: &str) -> Option<String> {
         self.given(name).map(utc)
@@ -118,7 +145,7 @@ impl Form {
         if self.field(CONFIRMED) == name {
             return Ok(());
         }
-        let detail = format!("is not {name:?}: nothing was done. Go back, and type the name");
+        let detail = format!("type {name} here to confirm");
         Err(Problem::invalid_field(format!("/{CONFIRMED}"), detail))
     }
 

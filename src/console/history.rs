@@ -7,6 +7,7 @@ use super::{Visitor, unless, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::league::decision::Move;
 use crate::domain::score::ShownScore;
+use crate::domain::state::PeriodState;
 use crate::http::problem::{NO_LEAGUE, Problem};
 use crate::leagues::routes::tiers::HistoryBody;
 use crate::standings::routes::in_league::PlayedBody;
@@ -25,6 +26,7 @@ pub(super) struct History {
 /// A period with the member.
 pub(super) struct Line {
     pub(super) key: String,
+    is_running: bool,
     /// `None`: it was not in the standing.
     pub(super) entry: Option<PastEntry>,
 }
@@ -46,11 +48,14 @@ impl History {
         if played < 2 {
             return Self::default();
         }
-        let figures = |of: fn(&PastEntry) -> Option<f64>| -> Vec<Figure<'_>> {
-            let lines = lines.iter().rev();
-            lines
-                .map(|line| (&*line.key, line.entry.as_ref().and_then(of)))
-                .collect()
+        let figures = |of: fn(&PastEntry) -> Option<f64>| -> Vec<Figure> {
+            let figure = |line: &Line| Figure {
+                name: line.key.clone(),
+                key: line.key.clone(),
+                value: line.entry.as_ref().and_then(of),
+                is_running: line.is_running,
+            };
+            lines.iter().rev().map(figure).collect()
         };
         let charts = vec![
             Chart::ranks("ranks", "Rank", &figures(|entry| entry.rank.map(float))),
@@ -102,6 +107,7 @@ impl Visitor {
         let answers = self.ask_each(&periods, &query).await?;
         let lines = periods.into_iter().zip(answers);
         let lines = lines.map(|(listed, answer)| Line {
+            is_running: listed.period.state == Some(PeriodState::Live),
             key: listed.period.key,
             entry: match answer {
                 QueryResult::Member(found) => Some(PastEntry {
@@ -122,6 +128,7 @@ impl From<PlayedBody> for Line {
     fn from(seat: PlayedBody) -> Self {
         Self {
             key: seat.key,
+            is_running: false,
             entry: Some(PastEntry {
                 rank: seat.position,
                 score: seat.score,

@@ -54,6 +54,7 @@ mod result;
 mod secret;
 mod service;
 mod session;
+mod settings;
 #[cfg(debug_assertions)]
 mod showcase;
 mod shown;

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::json;
 
-use super::{Visitor, unless, v1_with};
+use super::boards::Defined;
+use super::{Visitor, unless, v1, v1_with};
 use crate::domain::access::Scope;
+use crate::domain::league::zone::Zone;
 use crate::domain::time::Span;
 use crate::domain::window::Window;
 use crate::http::problem::Problem;
 use crate::standings::routes::answers::{EntryBody, StandingBody, SubsetBody};
+use crate::standings::routes::queries::{QueryResult, QueryResults};
 use crate::standings::routes::summary::SummaryBody;
 
 /// The ranks of the members of a page in the previous period.
@@ -56,6 +59,41 @@ impl Moved {
 }
 
 impl Visitor {
+    /// The zone of each member of a page of a cohort; none for other standings, and if the viewer may not read the board.
+    pub(super) async fn zones(
+        &self,
+        standing: &StandingBody,
+        entries: &[EntryBody],
+    ) -> Result<Vec<Option<Zone>>, Problem> {
+        let StandingBody { board, window, .. } = standing;
+        if standing.cohort.is_none() || entries.is_empty() || !self.may_on(Scope::Read, board) {
+            return Ok(Vec::new());
+        }
+        let queries = entries.iter().map(|entry| {
+            let member = entry.member.as_deref().unwrap_or_default();
+            json!({
+                "type": "member", "board": board, "window": window, "key": standing.key,
+                "cohort": standing.cohort, "member": member,
+            })
+        });
+        let queries = json!({"queries": queries.collect::<Vec<_>>()});
+        let asked = self.call(Method::POST, "/v1/standings/query", Some(&queries));
+        let QueryResults { results } = asked.await?;
+        let zone = |result| match result {
+            QueryResult::Member(found) => found.league?.seat?.zone,
+            _ => None,
+        };
+        Ok(results.into_iter().map(zone).collect())
+    }
+
+    /// The definition of a board, if the viewer may read it.
+    pub(super) async fn defined(&self, board: &str) -> Result<Option<Defined>, Problem> {
+        if !self.may_on(Scope::Configure, board) {
+            return Ok(None);
+        }
+        self.read(&v1(&["boards", board])).await.map(Some)
+    }
+
     /// The ranks in the previous period; `None` if the viewer may not read the board, or no such period has members.
     pub(super) async fn movement(
         &self,

@@ -203,6 +203,21 @@ impl Frame {
         self.visitor.may_on(scope, &self.heading.board)
     }
 
+    /// What is wrong with a field of the refused form.
+    pub(super) fn faults(&self, name: &str) -> Vec<&str> {
+        let problem = self.problem.as_ref();
+        let errors = problem.into_iter().flat_map(|problem| &problem.errors);
+        errors
+            .filter(|error| error.pointer.strip_prefix('/') == Some(name))
+            .map(|error| error.detail.as_str())
+            .collect()
+    }
+
+    /// Whether the refused form asked for this confirmation.
+    pub(super) fn is_asked(&self, id: &str) -> bool {
+        self.form.field("asked") == id
+    }
+
     /// Sets why the form was refused, and returns the status for that.
     pub(super) fn refuse(&mut self, problem: Problem) -> StatusCode {
         let status = problem.kind.status;

@@ -5,16 +5,24 @@ use axum::http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::board::standing_page;
 use super::chart::{Chart, Figure, float};
+use super::page::Tab;
+use super::shown::{self, Clock};
 use super::{Answer, Frame, Path, Query, Viewer, Visitor, html, if_there, v1_with};
 use crate::domain::access::Scope;
+use crate::domain::state::PeriodState;
+use crate::domain::window::Window;
 use crate::http::problem::Problem;
 use crate::periods::results::routes::{ListedPeriod, PeriodsBody};
 use crate::standings::routes::answers::StatsBody;
 use crate::standings::routes::queries::{QueryResult, QueryResults};
+use crate::standings::routes::summary::{PeriodBody, SummaryBody};
 
-/// How many periods a page has.
+/// How many periods a page has, and how many charts have by default and by choice.
 const PERIODS_MAX: &str = "20";
+const CHARTED: &str = "30";
+const RANGES: [&str; 3] = ["10", CHARTED, "100"];
 
 /// Which part of the list.
 #[derive(Default, Deserialize)]
@@ -22,6 +30,25 @@ const PERIODS_MAX: &str = "20";
 pub(super) struct Params {
     /// The list has only periods before this one.
     before: String,
+    /// How many periods charts have.
+    last: String,
+}
+
+/// What is shown of the state of a period: a class and a word.
+pub(super) fn state_of(
+    state: Option<PeriodState>,
+    summary: &SummaryBody,
+    clock: Clock,
+) -> Option<(String, String)> {
+    let opens_at = summary.opens_at.filter(|at| *at > clock.now);
+    if let (Some(PeriodState::Live), Some(at)) = (state, opens_at) {
+        return Some((
+            "warn".to_owned(),
+            format!("Opens in {}", clock.distance(&at)),
+        ));
+    }
+    let class = shown::name(&state?);
+    Some((class.clone(), shown::window(&class)))
 }
 
 /// A period, and its totals on a board that counts voters.
@@ -31,6 +58,7 @@ type Line = (ListedPeriod, Option<StatsBody>);
 #[template(path = "console/periods.html")]
 struct PeriodsPage {
     frame: Frame,
+    summary: SummaryBody,
     window: String,
     lines: Vec<Line>,
     /// Whether the board counts voters.
@@ -45,10 +73,17 @@ struct PeriodsPage {
 pub(super) async fn list(
     viewer: Viewer,
     Path((board, window)): Path<(String, String)>,
-    Query(Params { before }): Query<Params>,
+    Query(Params { before, .. }): Query<Params>,
 ) -> Answer {
-    let (frame, lines, next) = lines(&viewer, &board, &window, &before, "Results").await?;
+    let part = [("before", before.as_str()), ("limit", PERIODS_MAX)];
+    let Lines {
+        frame,
+        summary,
+        lines,
+        next,
+    } = lines((&viewer, &board, &window), &part, "Results").await?;
     html(&PeriodsPage {
+        summary,
         has_stats: lines.iter().any(|(_, stats)| stats.is_some()),
         is_league: is_league(&lines),
         frame,
@@ -63,8 +98,10 @@ pub(super) async fn list(
 #[template(path = "console/charts.html")]
 struct ChartsPage {
     frame: Frame,
+    summary: SummaryBody,
     window: String,
-    windows: Vec<String>,
+    /// How many periods they have at most.
+    last: String,
     charts: Vec<Chart>,
 }
 
@@ -72,35 +109,69 @@ struct ChartsPage {
 pub(super) async fn charts(
     viewer: Viewer,
     Path((board, window)): Path<(String, String)>,
+    Query(Params { last, .. }): Query<Params>,
 ) -> Answer {
-    let (frame, lines, _) = lines(&viewer, &board, &window, "", "Charts").await?;
-    let windows = viewer.summary(&board).await?.windows.into_iter();
-    html(&ChartsPage {
+    let last = RANGES
+        .into_iter()
+        .find(|range| *range == last)
+        .unwrap_or(CHARTED);
+    let found = lines((&viewer, &board, &window), &[("limit", last)], "Charts").await?;
+    let Lines {
         frame,
-        windows: windows.map(|own| own.window.to_string()).collect(),
-        charts: of_lines(&lines),
+        summary,
+        lines,
+        ..
+    } = found;
+    html(&ChartsPage {
+        charts: of_lines(&lines, &window, frame.clock),
+        frame,
+        summary,
+        last: last.to_owned(),
         window,
     })
+}
+
+/// The windows of a board that have periods, each with the address of a page about it.
+fn windows(summary: &SummaryBody, current: &str, page: &str, last: &str) -> Vec<Tab> {
+    let names = summary.windows.iter().map(|own| own.window);
+    let of_periods = names.filter(|window| !window.is_rolling());
+    let tab = |window: Window| Tab {
+        name: shown::window(&window.to_string()),
+        address: standing_page(
+            &summary.board,
+            &window.to_string(),
+            &[page],
+            &[("last", last)],
+        ),
+        is_current: window.to_string() == current,
+    };
+    of_periods.map(tab).collect()
 }
 
 fn is_league(lines: &[Line]) -> bool {
     lines.iter().any(|(period, _)| period.cohorts.is_some())
 }
 
-/// Periods before one, or the newest, with the frame of a page about them, and what the next part begins before.
+/// Some periods of a window, with the frame of a page about them.
+struct Lines {
+    frame: Frame,
+    summary: SummaryBody,
+    lines: Vec<Line>,
+    /// The next part has only periods before this one.
+    next: Option<String>,
+}
+
+/// The periods of a part of the list.
 async fn lines(
-    viewer: &Viewer,
-    board: &str,
-    window: &str,
-    before: &str,
+    (viewer, board, window): (&Viewer, &str, &str),
+    query: &[(&str, &str)],
     part: &str,
-) -> Result<(Frame, Vec<Line>, Option<String>), Problem> {
+) -> Result<Lines, Problem> {
     let mut frame = Frame::new(viewer, "");
     let path = ["boards", board, "standings", window, "periods"];
-    let query = [("before", before), ("limit", PERIODS_MAX)];
-    let PeriodsBody { periods, next } = frame.read(&path, &query).await?;
+    let PeriodsBody { periods, next } = frame.read(&path, query).await?;
     let what = format!("{part} of {window}");
-    frame.read_window((board, window), part, &what).await?;
+    let summary = frame.read_window((board, window), part, &what).await?;
     let is_league = periods.iter().any(|period| period.cohorts.is_some());
     let mut answers = Vec::new();
     if viewer.may_on(Scope::Read, board) && !is_league && !periods.is_empty() {
@@ -112,8 +183,12 @@ async fn lines(
         _ => None,
     });
     let stats = stats.chain(std::iter::repeat_with(|| None));
-    let lines = periods.into_iter().zip(stats).collect();
-    Ok((frame, lines, next))
+    Ok(Lines {
+        frame,
+        summary,
+        lines: periods.into_iter().zip(stats).collect(),
+        next,
+    })
 }
 
 impl Visitor {
@@ -151,7 +226,7 @@ impl Visitor {
 type OfLine = fn(&Line) -> Option<f64>;
 
 /// A chart of each figure that periods have, oldest period first.
-fn of_lines(lines: &[Line]) -> Vec<Chart> {
+fn of_lines(lines: &[Line], window: &str, clock: Clock) -> Vec<Chart> {
     let figures: [(_, _, OfLine); 4] = [
         ("members", "Members", |(listed, _)| {
             listed.period.total.map(float)
@@ -168,10 +243,25 @@ fn of_lines(lines: &[Line]) -> Vec<Chart> {
     ];
     let charts = figures.into_iter().filter_map(|(id, title, figure)| {
         let lines = lines.iter().rev();
-        let figures: Vec<Figure<'_>> = lines
-            .map(|line| (line.0.period.key.as_str(), figure(line)))
-            .collect();
-        let count = figures.iter().filter(|(_, value)| value.is_some()).count();
+        let figures = lines.map(|line| {
+            let PeriodBody {
+                key,
+                starts_at,
+                state,
+                ..
+            } = &line.0.period;
+            Figure {
+                name: clock.period(window, key, starts_at.as_ref()),
+                key: clock.short(window, key, starts_at.as_ref()),
+                value: figure(line),
+                is_running: *state == Some(PeriodState::Live),
+            }
+        });
+        let figures: Vec<Figure> = figures.collect();
+        let count = figures
+            .iter()
+            .filter(|figure| figure.value.is_some())
+            .count();
         // A single bar compares nothing.
         (count > 1).then(|| Chart::bars(id, title, &figures))
     });

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Redirect};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::board::standing_page;
+use super::board::{member_page, standing_page};
 use super::{Answer, Form, Frame, Path, Query, Viewer, html, v1_with};
 use crate::domain::access::Scope;
 use crate::periods::results::routes::ResultBody;
@@ -15,11 +15,14 @@ use crate::periods::revisions::store::Moderation;
 use crate::periods::rewards::routes::RewardsBody;
 use crate::periods::rewards::store::RewardState;
 use crate::periods::rewards::work::RewardBody;
-use crate::standings::routes::answers::StandingBody;
+use crate::standings::routes::answers::{EntryBody, PageBody, StandingBody};
+use crate::standings::routes::summary::SummaryBody;
 
 /// How many rewards, and how many revisions a page has.
-const REWARDS_MAX: &str = "100";
+const REWARDS_MAX: &str = "40";
 const REVISIONS_MAX: &str = "20";
+/// How many of the best members it has.
+const WINNERS_MAX: &str = "3";
 
 /// Which part of the result.
 #[derive(Clone, Default, Deserialize)]
@@ -39,7 +42,10 @@ pub(super) struct Params {
 #[template(path = "console/result.html")]
 struct ResultPage {
     frame: Frame,
+    summary: SummaryBody,
     found: ResultBody,
+    /// The best members.
+    winners: Vec<EntryBody>,
     rewards: RewardsBody,
     revisions: RevisionsBody,
     params: Params,
@@ -56,6 +62,14 @@ impl RewardBody {
 }
 
 impl ResultPage {
+    /// The address of the page of a member.
+    fn member(&self, member: &str) -> String {
+        let StandingBody {
+            board, window, key, ..
+        } = &self.found.standing;
+        member_page(board, window, member, key, "")
+    }
+
     /// The address of a page about the result: the result itself, or a part of it.
     fn to(&self, part: &[&str], query: &[(&str, &str)]) -> String {
         let StandingBody {
@@ -104,11 +118,30 @@ pub(super) async fn show(
         Default::default()
     };
     let what = format!("{window} {key}");
-    frame
-        .read_window((&board, &window), "Results", &what)
-        .await?;
+    let of_window = (board.as_str(), window.as_str());
+    let summary = frame.read_window(of_window, "Results", &what).await?;
+    let winners = if found.total.is_some_and(|total| total > 0) {
+        let include = if viewer.may_on(Scope::Read, &board) {
+            "profile"
+        } else {
+            ""
+        };
+        let best = [
+            ("key", key.as_str()),
+            cohort,
+            ("size", WINNERS_MAX),
+            ("include", include),
+        ];
+        let standing_at = v1_with(&["boards", &board, "standings", &window], &best);
+        let page: PageBody = viewer.read(&standing_at).await?;
+        page.entries
+    } else {
+        Vec::new()
+    };
     html(&ResultPage {
         frame,
+        summary,
+        winners,
         found,
         rewards,
         revisions,

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use askama::filters::{Html, Safe, escape};
-use chrono::{DateTime, Datelike, Utc};
+use chrono::{DateTime, Datelike, NaiveDateTime, Utc};
 use serde::Serialize;
 
 pub(super) use crate::domain::face::{initial, tint};
@@ -57,6 +57,16 @@ impl Clock {
         ))
     }
 
+    /// A local time as fields of forms have it.
+    pub(super) fn local_text(zone: Zone, at: Timestamp) -> String {
+        let local = Self { zone, now: at }.local(&at);
+        match at.ms().rem_euclid(60_000) {
+            0 => local.format("%Y-%m-%dT%H:%M").to_string(),
+            ms if ms % 1_000 == 0 => local.format("%Y-%m-%dT%H:%M:%S").to_string(),
+            ms => format!("{}.{:03}", local.format("%Y-%m-%dT%H:%M:%S"), ms % 1_000),
+        }
+    }
+
     /// An instant in this time zone, as an element `<time>` whose title names the zone. Nothing in it needs escaping.
     pub(super) fn at(&self, at: &Timestamp) -> Safe<String> {
         let local = self.local(at).format("%Y-%m-%d %H:%M:%S");
@@ -77,6 +87,20 @@ impl Clock {
     /// How far an instant is away, such as `2 h 14 min`.
     pub(super) fn distance(&self, at: &Timestamp) -> String {
         length((at.ms() - self.now.ms()).abs() / 1_000, true)
+    }
+
+    /// A short name of a period, for an axis.
+    pub(super) fn short(&self, window: &str, key: &str, starts_at: Option<&Timestamp>) -> String {
+        let (Ok(Window::Period(unit)), Some(start)) = (window.parse(), starts_at) else {
+            return key.to_owned();
+        };
+        let pattern = match unit {
+            Unit::Minute | Unit::Hour => "%H:%M",
+            Unit::Day | Unit::Week | Unit::Season => "%-d %b",
+            Unit::Month => "%b %Y",
+            Unit::Year | Unit::All => "%Y",
+        };
+        self.local(start).format(pattern).to_string()
     }
 
     /// The name of a period for people: `Today, Wed 25 Nov`, `Week of 23 Nov`, `November 2026`; otherwise its key.
@@ -103,6 +127,24 @@ impl Clock {
         };
         start.format(&pattern).to_string()
     }
+}
+
+/// The instant of a local time, as fields of forms have it. Of a time that clocks show twice it is the first one.
+pub(super) fn instant(local: &str, zone: Zone) -> Option<String> {
+    let formats = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S%.f"];
+    let read = |format: &&str| NaiveDateTime::parse_from_str(local, format).ok();
+    let local = formats.iter().find_map(read)?.and_utc();
+    let (local_s, ms) = (
+        local.timestamp(),
+        i64::from(local.timestamp_subsec_millis()),
+    );
+    // The offset before a change is that of half a day earlier.
+    let before = local_s - zone.offset(local_s - 43_200);
+    let after = local_s - zone.offset(before);
+    let is_shown = |at_s: &i64| at_s + zone.offset(*at_s) == local_s;
+    let at_s = [before, after].into_iter().find(is_shown).unwrap_or(before);
+    let at = Timestamp::from_ms(at_s * 1_000 + ms).ok()?;
+    Some(at.to_string())
 }
 
 /// The name of a window for people: `Day`, `7 days`, `All time`.
@@ -179,6 +221,9 @@ pub(super) fn bytes(count: u64) -> String {
 /// The notice after something was done; `{}` is the name of what it was done to, or how many there were.
 pub(super) fn done(what: &str) -> Option<&'static str> {
     Some(match what {
+        "created" => {
+            "The board is created. Send its first event: with the curl command below, or in Events."
+        }
         "hidden" => "The member is hidden: no standing of this board shows it.",
         "unhidden" => "The member is back in the standings of this board.",
         "claimed" => "The reward is claimed.",
@@ -261,6 +306,28 @@ mod tests {
         assert_eq!(clock.at(&at).to_string(), expected);
         let expected = format!("{start} data-ago>9 s ago</time>");
         assert_eq!(clock.ago(&at).to_string(), expected);
+    }
+
+    #[test]
+    fn a_local_time_in_a_form_is_the_instant_that_clocks_show() {
+        let zone: Zone = "Europe/Berlin".parse().unwrap();
+        for (local, utc) in [
+            ("2026-07-01T12:00", "2026-07-01T10:00:00.000Z"),
+            ("2026-12-24T18:00:15", "2026-12-24T17:00:15.000Z"),
+            ("2026-12-24T18:00:15.250", "2026-12-24T17:00:15.250Z"),
+            ("2026-03-29T03:30", "2026-03-29T01:30:00.000Z"),
+            ("2026-10-25T02:30", "2026-10-25T00:30:00.000Z"),
+            ("2026-10-25T03:30", "2026-10-25T02:30:00.000Z"),
+        ] {
+            let read = Timestamp::parse(&instant(local, zone).unwrap()).unwrap();
+            assert_eq!(read, Timestamp::parse(utc).unwrap(), "{local}");
+            assert_eq!(Clock::local_text(zone, read), local);
+        }
+        // A time that clocks skip is the one an hour later.
+        let skipped = instant("2026-03-29T02:30", zone).unwrap();
+        let skipped = Timestamp::parse(&skipped).unwrap();
+        assert_eq!(Clock::local_text(zone, skipped), "2026-03-29T03:30");
+        assert_eq!(instant("tomorrow", zone), None);
     }
 
     #[test]

@@ -3,14 +3,17 @@
 use std::str::FromStr;
 
 use askama::Template;
+use axum::http::Method;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::board::{member_page, standing_page};
 use super::movement::{Moved, Movement};
 use super::shown::{Clock, grouped, name, padded};
-use super::{Answer, Frame, Path, Query, Viewer, Visitor, html};
+use super::{Answer, Frame, Path, Query, Viewer, Visitor, html, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::board::Order;
+use crate::domain::league::zone::Zone;
 use crate::domain::period::Unit;
 use crate::domain::profile::Profile;
 use crate::domain::score::ShownScore;
@@ -18,7 +21,7 @@ use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
 use crate::http::problem::{COHORT_REQUIRED, Problem, ProblemBody};
 use crate::leagues::routes::tiers::{CohortBody, TierBody};
-use crate::standings::routes::answers::{EntryBody, PageBody, StandingBody};
+use crate::standings::routes::answers::{EntryBody, PageBody, StandingBody, StatsBody};
 use crate::standings::routes::summary::{PeriodBody, SummaryBody};
 
 /// How many entries a page has.
@@ -45,6 +48,10 @@ pub(super) struct Params {
     after: String,
     /// `include`: hidden members are shown, too.
     hidden: String,
+    /// `true`: scores are shown without weights and initial scores.
+    raw: String,
+    /// What was done before the page was shown.
+    done: String,
 }
 
 /// The tiers of a league, or the cohorts of one.
@@ -140,7 +147,11 @@ impl Bar {
         let StandingBody {
             board, window, key, ..
         } = &self.standing;
-        let same = [("key", key.as_str()), ("hidden", hidden)];
+        let same = [
+            ("key", key.as_str()),
+            ("hidden", hidden),
+            ("raw", &self.params.raw),
+        ];
         standing_page(board, window, &[], &[&same, more].concat())
     }
 
@@ -163,6 +174,12 @@ impl Bar {
         name(&self.standing.state)
     }
 
+    /// The cohort's tier, of this league.
+    fn tier(&self) -> Option<&str> {
+        let (tier, _) = self.standing.cohort.as_deref()?.rsplit_once('-')?;
+        Some(tier)
+    }
+
     fn is_shown_hidden(&self) -> bool {
         self.params.hidden == "include"
     }
@@ -181,11 +198,26 @@ struct Row {
     entry: EntryBody,
     share: f64,
     moved: Option<Moved>,
+    /// In a cohort of a league.
+    zone: Option<Zone>,
+    /// The class of a row after which another zone begins.
+    edge: &'static str,
 }
 
-impl Row {
-    fn profile(&self) -> Option<&Profile> {
-        Some(self.entry.profile.as_ref()?.as_ref()?.profile())
+/// The class of a row of one zone before a row of another.
+fn edge(own: Option<Zone>, next: Option<Zone>) -> &'static str {
+    match (own, next) {
+        (Some(own), Some(next)) if own == next => "",
+        (Some(Zone::Promotion), Some(_)) => "zone",
+        (Some(_), Some(Zone::Demotion)) => "zone fall",
+        _ => "",
+    }
+}
+
+impl EntryBody {
+    /// The profile that is shown.
+    pub(super) fn shown(&self) -> Option<&Profile> {
+        Some(self.profile.as_ref()?.as_ref()?.profile())
     }
 }
 
@@ -199,6 +231,8 @@ struct StandingPage {
     listed: u64,
     tiles: Vec<Tile>,
     rows: Vec<Row>,
+    /// Whether scores can also be shown without weights and initial scores.
+    has_raw: bool,
     /// The period that movements are compared with, if there is one; or why it can't be read.
     since: Result<Option<String>, ProblemBody>,
     /// The number of this page, and of the last one.
@@ -235,6 +269,27 @@ impl StandingPage {
         }
     }
 
+    fn has_zones(&self) -> bool {
+        self.rows.iter().any(|row| row.zone.is_some())
+    }
+
+    fn has_voters(&self) -> bool {
+        self.rows.iter().any(|row| row.entry.voters.is_some())
+    }
+
+    /// The address of the scores with weights and initial scores, or without.
+    fn other_scores(&self) -> String {
+        let StandingBody {
+            board, window, key, ..
+        } = &self.bar.standing;
+        let raw = if self.bar.params.raw.is_empty() {
+            "true"
+        } else {
+            ""
+        };
+        standing_page(board, window, &[], &[("key", key), ("raw", raw)])
+    }
+
     /// The address of the export, if the period is final.
     fn export(&self) -> Option<String> {
         let StandingBody {
@@ -269,6 +324,7 @@ fn tiles(
     summary: &SummaryBody,
     found: &PageBody,
     movement: Option<&Movement>,
+    stats: Option<&StatsBody>,
 ) -> Vec<Tile> {
     let plain = |label: &str, figure: String| Tile {
         label: label.to_owned(),
@@ -286,6 +342,10 @@ fn tiles(
         change,
         ..plain("Members", grouped(&found.total))
     }];
+    let counts = stats.map(|stats| [("Voters, about", stats.voters), ("Events", stats.events)]);
+    for (label, count) in counts.into_iter().flatten() {
+        tiles.extend(count.map(|count| plain(label, grouped(&count))));
+    }
     if let ([first, second, ..], Some(1)) = (&found.entries[..], found.page) {
         let lead = first.score.distance(second.score);
         tiles.push(plain("Lead of rank 1", padded(&lead, summary.decimals)));
@@ -325,7 +385,7 @@ pub(super) async fn show(
     Path((board, window)): Path<(String, String)>,
     Query(params): Query<Params>,
 ) -> Answer {
-    let mut frame = Frame::new(&viewer, "");
+    let mut frame = Frame::new(&viewer, "").done(&params.done);
     let path = ["boards", &board, "standings", &window];
     let (page, size) = (page_number(&params), SIZE.to_string());
     // Callers with the scope `read` see more of a public board than others.
@@ -337,6 +397,7 @@ pub(super) async fn show(
         ("page", &page),
         ("size", &size),
         ("hidden", &params.hidden),
+        ("raw", &params.raw),
         ("include", if is_reader { "profile" } else { "" }),
     ];
     let found: PageBody = match frame.read(&path, &query).await {
@@ -352,14 +413,34 @@ pub(super) async fn show(
     // A failure to read the previous period must not keep this one from being shown.
     let movement = movement.await.map_err(|problem| problem.item());
     let moved = movement.as_ref().ok().and_then(Option::as_ref);
-    let tiles = tiles(frame.clock, &summary, &found, moved);
+    let definition = viewer.defined(&board).await?;
+    let has_uniques = definition
+        .as_ref()
+        .is_some_and(|defined| defined.uniques.is_some());
+    let stats = if has_uniques && is_reader {
+        let query = [("key", found.standing.key.as_str())];
+        let stats_at = v1_with(&[&path[..], &["stats"]].concat(), &query);
+        viewer.read(&stats_at).await.ok()
+    } else {
+        None
+    };
+    let tiles = tiles(frame.clock, &summary, &found, moved, stats.as_ref());
+    let zones = viewer.zones(&found.standing, &found.entries).await?;
+    if found.total == 0 && frame.may(Scope::Write) {
+        let event = json!({"id": "1", "member": "ann", "score": 1});
+        frame.example(&Method::POST, &["boards", &board, "events"], Some(&event));
+    }
     let best = found
         .entries
         .first()
         .map_or(0.0, |first| float(&first.score));
-    let rows = found.entries.into_iter().map(|entry| Row {
+    let zone = |index: usize| zones.get(index).copied().flatten();
+    let entries = found.entries.into_iter().enumerate();
+    let rows = entries.map(|(index, entry)| Row {
         share: share(summary.order, best, float(&entry.score)),
         moved: moved.and_then(|movement| movement.of(&entry)),
+        zone: zone(index),
+        edge: edge(zone(index), zone(index + 1)),
         entry,
     });
     let rows = rows.collect();
@@ -371,6 +452,8 @@ pub(super) async fn show(
         listed: found.listed,
         tiles,
         rows,
+        has_raw: definition
+            .is_some_and(|defined| defined.weight.is_some() || !defined.initial.is_empty()),
         since: movement.map(|movement| movement.map(|movement| movement.since)),
         number: found.page.unwrap_or(1),
         last: found.listed.div_ceil(SIZE).max(1),

@@ -4,16 +4,18 @@
 use askama::Template;
 use axum::http::Method;
 use axum::response::Response;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::boards::Defined;
 use super::result::period_path;
+use super::settings::settings;
 use super::{
-    Answer, Form, Frame, Page, PartParams, Path, Viewer, Visitor, carry_out, html, to, v1,
+    Answer, Form, Frame, Page, PartParams, Path, Viewer, Visitor, carry_out, html, refused, to, v1,
 };
 use crate::domain::access::Scope;
 use crate::domain::state::PeriodState;
 use crate::domain::time::Timestamp;
+use crate::domain::timezone::Zone;
 use crate::http::problem::{BOARD_NOT_FOUND, Problem};
 use crate::moves::work::BoardShards;
 use crate::standings::routes::summary::PeriodBody;
@@ -34,6 +36,12 @@ pub(super) struct UpkeepPage {
     shards: BoardShards,
 }
 
+impl UpkeepPage {
+    fn closing(&self) -> String {
+        what_closing_does(self.definition.finalize.as_ref().unwrap_or(&Value::Null))
+    }
+}
+
 impl Page for UpkeepPage {
     type Of = String;
     type Params = PartParams;
@@ -43,6 +51,7 @@ impl Page for UpkeepPage {
         let definition: Defined = frame.visitor.read(&v1(&own)).await?;
         let shards = frame.visitor.read(&v1(&shards_at)).await?;
         let may_read = frame.read_board(board, "Maintenance").await?.is_some();
+        frame.clock.zone = definition.timezone.unwrap_or(Zone::UTC);
         let waiting = if may_read && definition.finalize.is_some() {
             waiting(&frame.visitor, board, &definition).await?
         } else {
@@ -81,6 +90,20 @@ async fn waiting(
     Ok(waiting)
 }
 
+/// What closing the board now does, in sentences, with this `finalize`.
+pub(super) fn what_closing_does(finalize: &Value) -> String {
+    if finalize.is_null() {
+        return "Its running periods end, and it refuses all further events. You can open it again later."
+            .to_owned();
+    }
+    let setting = settings().find(|setting| setting.path == "finalize");
+    let after = setting.map_or_else(String::new, |setting| setting.words(finalize, Zone::UTC));
+    format!(
+        "Its running periods become final {after} after that, and no event counts ever again. Once they are final, the board \
+         can't be opened again."
+    )
+}
+
 /// Redirects to the page with a notice of what was done.
 fn back(board: &str, done: &str) -> Response {
     to(&["boards", board, "upkeep"], &[("done", done)])
@@ -104,10 +127,10 @@ pub(super) async fn close(viewer: Viewer, Path(board): Path<String>, form: Form)
             "never" => None,
             _ => {
                 form.required("closes_at")?;
-                let closes_at = form.instant("closes_at");
+                let zone = viewer.zone(&board).await?;
+                let closes_at = form.local("closes_at", zone)?;
                 if is_over(closes_at.as_deref(), now) {
-                    let detail =
-                        "is over, so the board would close at once: choose *Close now* for that";
+                    let detail = "is over: to close the board at once, choose Close now";
                     return Err(Problem::invalid_field("/closes_at", detail));
                 }
                 closes_at
@@ -136,7 +159,7 @@ pub(super) async fn close_period(viewer: Viewer, Path(board): Path<String>, form
 /// Moves the board to another number of shards.
 pub(super) async fn spread(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
     let spread = async {
-        let wrong = |_| Problem::invalid_field("/count", "is no number of shards");
+        let wrong = |_| Problem::invalid_field("/count", "must be a number from 1 to 64");
         let count: u16 = form.required("count")?.parse().map_err(wrong)?;
         let own = v1(&["boards", &board, "shards"]);
         let wanted = json!({"count": count});
@@ -155,23 +178,35 @@ struct DeletePage {
     summary: Option<SummaryBody>,
 }
 
-/// The page on which a board is deleted. It works even for a board that can't be read.
+impl DeletePage {
+    /// It works even for a board that can't be read.
+    async fn read(viewer: &Viewer, board: &str) -> Result<Self, Problem> {
+        viewer.require_on(Scope::Configure, board)?;
+        let summary = match viewer.summary(board).await {
+            Err(problem) if problem.kind == BOARD_NOT_FOUND => return Err(problem),
+            summary => summary.ok(),
+        };
+        let mut frame = Frame::new(viewer, "");
+        frame.set_board(board, summary.as_ref(), "Maintenance");
+        frame.title = format!("Delete {}", frame.heading.name());
+        frame.example(&Method::DELETE, &["boards", board], None);
+        Ok(Self { frame, summary })
+    }
+}
+
+/// The page on which a board is deleted.
 pub(super) async fn last_page(viewer: Viewer, Path(board): Path<String>) -> Answer {
-    viewer.require_on(Scope::Configure, &board)?;
-    let summary = match viewer.summary(&board).await {
-        Err(problem) if problem.kind == BOARD_NOT_FOUND => return Err(problem),
-        summary => summary.ok(),
-    };
-    let mut frame = Frame::new(&viewer, "");
-    frame.set_board(&board, summary.as_ref(), "Maintenance");
-    frame.title = format!("Delete {}", frame.heading.name());
-    frame.example(&Method::DELETE, &["boards", &board], None);
-    html(&DeletePage { frame, summary })
+    html(&DeletePage::read(&viewer, &board).await?)
 }
 
 /// Deletes a board.
 pub(super) async fn delete(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
-    form.confirm(&board)?;
+    if let Err(problem) = form.confirm(&board) {
+        let mut page = DeletePage::read(&viewer, &board).await?;
+        page.frame.form = form;
+        let status = page.frame.refuse(problem);
+        return refused(status, &page);
+    }
     let own = ["boards", &board];
     viewer.order(Method::DELETE, &own, None).await?;
     Ok(to(&["boards"], &[("done", "deleted")]))

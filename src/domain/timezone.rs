@@ -34,6 +34,11 @@ impl Zone {
     /// Coordinated Universal Time.
     pub const UTC: Self = Self(&TimeZone::UTC);
 
+    /// The names of all zones, in their order.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        ZONES.keys().copied()
+    }
+
     #[cfg(test)]
     pub(crate) fn all() -> Vec<Self> {
         ZONES

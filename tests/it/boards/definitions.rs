@@ -642,6 +642,11 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing() {
         preview["preview"]["changes"][0]["effect"],
         "day can no longer be read."
     );
+    // The first `finalize` promises no result to periods that have ended.
+    let finalize = json!({"finalize": "10m"});
+    let preview = client.patch(url, finalize).await.expect(200);
+    let effect = preview["preview"]["changes"][0]["effect"].as_str().unwrap();
+    assert!(effect.contains("never get a result"), "{effect}");
     let after = client.get("/v1/boards/b").await;
     assert_eq!(after.json, before.json);
     assert_eq!(after.headers["etag"], before.headers["etag"]);

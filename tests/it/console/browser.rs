@@ -141,7 +141,7 @@ impl Browser {
         let shorter = &name[1..];
         for wrong in ["", shorter] {
             let fields = [fields, &[("confirm", wrong)]].concat();
-            self.refuse(path, &fields, &["/confirm", "nothing was done"])
+            self.refuse(path, &fields, &["Confirm: type ", " here to confirm"])
                 .await;
         }
         self.submit(path, &[fields, &[("confirm", name)]].concat())

@@ -27,7 +27,7 @@ async fn initial_scores_are_read_from_lines_and_set_after_a_preview() {
         .await
         .expect(200);
     for part in [
-        "2 scores would be set, 1 taken away",
+        "2 scores will be set, 1 taken away",
         "12.5",
         "value=\"save\"",
     ] {

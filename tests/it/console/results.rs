@@ -76,23 +76,32 @@ async fn periods_are_listed_and_charted_with_states_and_winners() {
         .get(&format!("{STANDING}/periods"))
         .await
         .expect(200);
-    let running = row(&page, ">2026-11-22<");
-    for part in ["live", "cid", ">90<", ">4<", "Details"] {
+    let running = row(&page, ">Today, Sun 22 Nov<");
+    for part in ["Live", "cid", ">90<", ">4<", "Details"] {
         assert!(running.contains(part), "{part}: {running}");
     }
-    let first = row(&page, ">2026-11-21<");
-    for part in ["final", "&#60;script&#62;", ">30<", ">3<", "Result", FIRST] {
+    let first = row(&page, ">Sat 21 Nov<");
+    for part in ["Final", "&#60;script&#62;", ">30<", ">3<", "Result", FIRST] {
         assert!(first.contains(part), "{part}: {first}");
     }
+    let charts = browser
+        .get(&format!("{STANDING}/charts?last=10"))
+        .await
+        .expect(200);
     for part in [
         "<title id=\"members-title\">Members</title>",
-        "From 2026-11-21 to 2026-11-22, between 0 and 4",
+        "From Sat 21 Nov to Today, Sun 22 Nov, between 0 and 4. The last one is running",
         "<rect x=",
+        "<rect class=\"running\"",
+        "<title>Today, Sun 22 Nov: 4 so far</title>",
+        "aria-current=\"true\">Last 10<",
     ] {
-        assert!(page.contains(part), "{part}: {page}");
+        assert!(charts.contains(part), "{part}: {charts}");
     }
     // Only a board that counts voters has more to draw.
-    assert!(!page.contains("voters-title"), "{page}");
+    assert!(!charts.contains("voters-title"), "{charts}");
+    // A window of its own has no periods.
+    assert!(!charts.contains("last-2-days/charts"), "{charts}");
 
     // All time is one period, and the last two days have none of their own.
     let all = "/console/boards/b/standings/all/periods";
@@ -140,10 +149,15 @@ async fn periods_are_listed_in_pages() {
     let mut browser = Browser::signed_in(world.client(), "a-reader").await;
     let list = "/console/boards/b/standings/minute/periods";
     let page = browser.get(list).await.expect(200);
-    assert!(row(&page, ">2026-11-21T11:24Z<").contains("ann"));
+    assert!(row(&page, ">2026-11-21T11:24Z<").contains("≈ 1<"));
     assert!(!page.contains(">2026-11-21T11:04Z<") && !page.contains("Newest periods"));
+    let charts = "/console/boards/b/standings/minute/charts";
+    let charts = browser.get(charts).await.expect(200);
     for chart in ["members", "voters", "events", "points"] {
-        assert!(page.contains(&format!("{chart}-title")), "{chart}: {page}");
+        assert!(
+            charts.contains(&format!("{chart}-title")),
+            "{chart}: {charts}"
+        );
     }
     let (_, rest) = page
         .split_once("href=\"/console/boards/b/standings/minute/periods?")
@@ -171,14 +185,16 @@ async fn a_result_shows_what_was_won_and_a_reward_is_claimed_once() {
         .expect(200);
     let digest = told["digest"].as_str().unwrap();
     for part in [
-        "final",
+        "Final",
         "2026-11-22 00:10:00 UTC",
+        "<h2>Winners</h2>",
+        "medal-1",
         digest,
         "3 rewards were won",
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    let crown = row(&page, "<td>crown</td>");
+    let crown = row(&page, ">crown</td>");
     assert!(
         crown.contains("open") && crown.contains("name=\"by\""),
         "{crown}"
@@ -187,13 +203,13 @@ async fn a_result_shows_what_was_won_and_a_reward_is_claimed_once() {
     let claim = format!("{FIRST}/claim");
     let reward = [("rule", "crown"), ("member", SCRIPT)];
     let unnamed = browser.submit(&claim, &reward).await;
-    assert!(unnamed.expect(422).contains("/by"));
+    assert!(unnamed.expect(422).contains("By: "));
     let granted = [&reward[..], &[("by", "grant-1")]].concat();
     let claimed = browser.submit(&claim, &granted).await;
     assert_eq!(claimed.leads_to(), format!("{FIRST}?done=claimed"));
     let page = browser.get(claimed.leads_to()).await.expect(200);
     assert!(page.contains("role=\"status\""), "{page}");
-    let crown = row(&page, "<td>crown</td>");
+    let crown = row(&page, ">crown</td>");
     assert!(
         crown.contains("grant-1") && !crown.contains("name=\"by\""),
         "{crown}"
@@ -229,7 +245,7 @@ async fn a_revised_result_says_what_has_changed() {
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    assert!(row(&page, "<td>crown</td>").contains("bob"));
+    assert!(row(&page, ">crown</td>").contains("bob"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -403,7 +419,7 @@ async fn a_league_shows_results_of_cohorts_and_seats_of_members() {
         .expect(200);
     for part in [
         "1 up, 0 down, of 2",
-        "Winner",
+        "Winners",
         "export?format=csv&#38;cohort=bronze-1",
     ] {
         assert!(cohort.contains(part), "{part}: {cohort}");
@@ -422,6 +438,97 @@ async fn a_league_shows_results_of_cohorts_and_seats_of_members() {
         "{seat}"
     );
     assert!(member.contains("ranks-title"), "{member}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cohort_shows_its_zones_and_leads_back_to_its_tier() {
+    let world = World::with_keys(1, "2026-11-18T12:00:00Z", KEYS).await;
+    let admin = world.client().with_key("an-admin");
+    let league = json!({"tiers": [
+        {"name": "bronze", "promote": 0.25, "demote": 0},
+        {"name": "gold", "promote": 0, "demote": 0.5},
+    ]});
+    let definition = json!({"windows": ["week"], "score_min": 0, "league": league});
+    admin.define("b", definition).await;
+    let scores = [("ann", 9), ("bob", 7), ("cid", 5), ("dan", 3)];
+    send(&admin, "2026-11-18", &scores).await;
+    let mut browser = Browser::signed_in(world.client(), "a-reader").await;
+    let week = "/console/boards/b/standings/week";
+    let page = browser
+        .get(&format!("{week}?cohort=bronze-1"))
+        .await
+        .expect(200);
+    let ann = row(&page, "data-row=\"ann\"");
+    assert!(
+        ann.starts_with(" class=\"zone\"") && ann.contains("↑ up"),
+        "{ann}"
+    );
+    let bob = row(&page, "data-row=\"bob\"");
+    assert!(!bob.contains("class=\"zone") && !bob.contains("↑"), "{bob}");
+    for part in [
+        ">All tiers</a>",
+        "tier=bronze\">bronze</a>",
+        "aria-current=\"page\">bronze-1</a>",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let tier = browser
+        .get(&format!("{week}?tier=bronze"))
+        .await
+        .expect(200);
+    assert!(tier.contains(">All tiers</a>"), "{tier}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poll_shows_its_voters_and_true_counts() {
+    let world = World::with_keys(1, FIRST_DAY, KEYS).await;
+    let admin = world.client().with_key("an-admin");
+    let definition =
+        json!({"windows": ["day"], "uniques": "member", "weight": {"members": {"ann": 3}}});
+    admin.define("b", definition).await;
+    for (id, voter) in [("1", "v"), ("2", "v"), ("3", "w")] {
+        let vote = json!({"id": id, "member": "ann", "score": 1, "voter": voter});
+        admin.post("/v1/boards/b/events", vote).await.expect(200);
+    }
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    let page = browser.get(STANDING).await.expect(200);
+    let ann = row(&page, "data-row=\"ann\"");
+    assert!(ann.contains("≈ 2<") && ann.contains(">9<"), "{ann}");
+    for part in [
+        "Voters, about</dt><dd class=\"figure\">2<",
+        "Events</dt><dd class=\"figure\">3<",
+        "raw=true",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let page = browser
+        .get(&format!("{STANDING}?raw=true"))
+        .await
+        .expect(200);
+    assert!(
+        row(&page, "data-row=\"ann\"").contains(">3<") && page.contains("True count"),
+        "{page}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_that_opens_later_has_no_live_period() {
+    let world = World::with_keys(1, FIRST_DAY, KEYS).await;
+    let admin = world.client().with_key("an-admin");
+    admin.define("b", json!({"windows": ["day"]})).await;
+    send(&admin, "2026-11-21", &[("ann", 1)]).await;
+    let opens_at = json!({"opens_at": "2026-11-24T12:00:00Z"});
+    admin.patch("/v1/boards/b", opens_at).await.expect(200);
+    let mut browser = Browser::signed_in(world.client(), "a-reader").await;
+    let page = browser
+        .get(&format!("{STANDING}/periods"))
+        .await
+        .expect(200);
+    let today = row(&page, ">Today, Sat 21 Nov<");
+    assert!(
+        today.contains("Opens in 3 d") && !page.contains(">Live<"),
+        "{page}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,7 +15,7 @@ async fn a_board_is_closed_moved_and_deleted() {
     let closes_at = async || admin.get("/v1/boards/votes").await.expect(200)["closes_at"].clone();
     let close = "/console/boards/votes/close";
     browser
-        .refuse(close, &[("step", "at")], &["/closes_at"])
+        .refuse(close, &[("step", "at")], &["Closes is missing"])
         .await;
     let at = [("step", "at"), ("closes_at", "2026-12-24T18:00")];
     browser.carry_out(close, &at).await;
@@ -26,7 +26,7 @@ async fn a_board_is_closed_moved_and_deleted() {
     for past in ["2026-11-20T18:00", "2026-11-21T12:00"] {
         let at = [("step", "at"), ("closes_at", past)];
         browser
-            .refuse(close, &at, &["/closes_at", "Close now"])
+            .refuse(close, &at, &["Closes is over", "Close now"])
             .await;
     }
     browser.read(page, &["You can open it again later."]).await;
@@ -38,7 +38,7 @@ async fn a_board_is_closed_moved_and_deleted() {
     refused.expect_problem(409, "board-closed");
 
     let shards = "/console/boards/votes/shards";
-    for (wrong, part) in [("", "/count"), ("many", "/count"), ("65", "64")] {
+    for (wrong, part) in [("", "Count"), ("many", "Count"), ("65", "64")] {
         browser.refuse(shards, &[("count", wrong)], &[part]).await;
     }
     browser.carry_out(shards, &[("count", "2")]).await;
@@ -47,7 +47,7 @@ async fn a_board_is_closed_moved_and_deleted() {
     assert_eq!(spread["shards"], 2);
 
     let delete = "/console/boards/votes/delete";
-    browser.read(delete, &["day: 2 members", "-X DELETE"]).await;
+    browser.read(delete, &["Day: 2 members", "-X DELETE"]).await;
     let deleted = browser.confirm(delete, &[], "votes").await;
     browser.read(deleted.leads_to(), &["It is deleted."]).await;
     let gone = admin.get("/v1/boards/votes").await;
@@ -84,10 +84,10 @@ async fn an_ended_period_can_be_made_final_early() {
     post(&admin, "b", &[("ann", 3)]).await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let page = "/console/boards/b/upkeep";
-    let last = "Once these periods are final";
+    let last = "become final 5 days after that, and no event counts ever again";
     browser.read(page, &["No period waits", last]).await;
     world.set_time("2026-11-22T12:00:00Z");
-    let parts = ["day 2026-11-21", "1 member", "Make 2026-11-21 final"];
+    let parts = ["Day: Sat 21 Nov", "1 member", "Make 2026-11-21 final"];
     browser.read(page, &parts).await;
     let fields = [("window", "day"), ("key", "2026-11-21")];
     let closed = browser.confirm("/console/boards/b/close-period", &fields, "2026-11-21");
