@@ -1,13 +1,12 @@
 //! A board: its windows with their running periods, and its definition.
 
 use askama::Template;
-use askama::filters::{Html, escape};
 use axum::response::{IntoResponse, Redirect};
 use serde_json::Value;
 
 use super::page::Tab;
 use super::settings::{NONE, PARTS, Part, Setting};
-use super::shown::Clock;
+use super::shown::{Clock, grouped};
 use super::{
     Answer, Frame, PartParams, Path, Query, Viewer, Visitor, address, html, standing, unless, v1,
 };
@@ -32,6 +31,9 @@ pub(super) struct Heading {
     pub(super) parts: Vec<Tab>,
 }
 
+/// The tab that also has a count.
+const QUEUE: &str = "Events & queue";
+
 /// The pages of a board: the tab, the part of it, its address below the board, and what a visitor needs to see it. A page
 /// of a window has that of the window instead of `{}`.
 const PAGES: [(&str, &str, &str, Scope); 10] = [
@@ -39,9 +41,9 @@ const PAGES: [(&str, &str, &str, Scope); 10] = [
     ("Results", "Results", "/standings/{}/periods", Scope::Read),
     ("Charts", "Charts", "/standings/{}/charts", Scope::Read),
     ("Moderation", "Hidden members", "/hidden", Scope::Moderate),
-    ("Events & queue", "Events", "/events", Scope::Write),
-    ("Events & queue", "Queue", "/queue", Scope::Configure),
-    ("Events & queue", "Quotas", "/quotas", Scope::Read),
+    (QUEUE, "Events", "/events", Scope::Write),
+    (QUEUE, "Queue", "/queue", Scope::Configure),
+    (QUEUE, "Quotas", "/quotas", Scope::Read),
     ("Settings", "Definition", "/definition", Scope::Configure),
     (
         "Settings",
@@ -86,6 +88,10 @@ impl Heading {
             if tabs.last().is_none_or(|last| last.name != *name) {
                 tabs.push(to(name, page, *name == tab));
             }
+        }
+        let queued = visitor.queued(board);
+        if let Some(tab) = tabs.iter_mut().find(|tab| tab.name == QUEUE && queued > 0) {
+            tab.name = format!("{QUEUE} · {}", grouped(&queued));
         }
         let parts = pages().filter(|(name, ..)| *name == tab);
         let parts: Vec<Tab> = parts
@@ -259,16 +265,6 @@ struct DefinitionPage {
 }
 
 impl DefinitionPage {
-    /// The page that shows the first window in a frame of other pages, if the board can be shown. A league is shown by
-    /// cohort, so no page is for all.
-    fn embedded(&self) -> Option<String> {
-        let is_shown = self.definition["public"] == true && self.definition["league"].is_null();
-        let window = self.definition["windows"][0]
-            .as_str()
-            .filter(|_| is_shown)?;
-        Some(address(&["embed", &self.frame.heading.board, window], &[]))
-    }
-
     /// The settings of a part in words, without those that are empty.
     fn facts(&self, part: &'static Part) -> Vec<(&'static str, String)> {
         let words = |setting: &'static Setting| {
@@ -276,15 +272,6 @@ impl DefinitionPage {
             (words != NONE).then_some((setting.label.as_str(), words))
         };
         part.settings.iter().filter_map(words).collect()
-    }
-
-    /// The element that frames the page, as text.
-    fn frame_around(&self, page: &str) -> String {
-        let Ok(title) = escape(self.frame.heading.name(), Html);
-        let origin = self.frame.visitor.origin();
-        format!(
-            r#"<iframe src="{origin}{page}" title="{title}" width="320" height="480"></iframe>"#
-        )
     }
 }
 

@@ -65,6 +65,7 @@ pub(super) struct Defined {
     pub(super) board: String,
     pub(super) title: String,
     pub(super) tags: Vec<String>,
+    pub(super) public: bool,
     pub(super) windows: Vec<String>,
     pub(super) closes_at: Option<Timestamp>,
     pub(super) finalize: Option<Value>,

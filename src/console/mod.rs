@@ -29,6 +29,7 @@ mod board;
 mod boards;
 mod chart;
 mod define;
+mod embed;
 mod events;
 mod forms;
 mod hidden;
@@ -125,6 +126,7 @@ pub(crate) fn router(console: Arc<Console>) -> Router {
         .route("/service", get(service::show))
         .route("/service/memory", get(service::memory))
         .route("/queues", get(show::<QueuesPage>))
+        .route("/embeds", get(embed::list))
         .route("/audit", get(audit::list))
         .route("/define", get(define::show).post(define::put))
         .route("/first-board", post(home::create))
@@ -184,6 +186,7 @@ fn of_board() -> Router {
         .route("/standings/{window}/member", get(member::show))
         .route("/standings/{window}/charts", get(periods::charts))
         .nest("/standings/{window}/periods", of_results())
+        .route("/embed", get(embed::show))
         .route("/hidden", get(hidden::list))
         .route("/hide", post(hidden::hide))
         .route("/unhide", post(hidden::unhide))

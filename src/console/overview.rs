@@ -80,7 +80,30 @@ impl Overview {
     }
 }
 
+impl Visitor {
+    /// How many events of a board wait or could not be applied.
+    pub(super) fn queued(&self, board: &str) -> u64 {
+        let Some(overview) = &self.overview else {
+            return 0;
+        };
+        let waiting = overview.queues.boards.iter();
+        let waiting = waiting.filter(|queue| queue.board == board);
+        let dead = overview.dead_letters.boards.iter();
+        let dead = dead.filter(|letters| letters.board == board);
+        let dead: u64 = dead.map(|letters| letters.count).sum();
+        dead + waiting.map(|queue| queue.events).sum::<u64>()
+    }
+}
+
 impl Frame {
+    /// How many events the page's board had in the last whole minute, if it had any in the last hour.
+    pub(super) fn events_a_minute(&self) -> Option<u64> {
+        let overview = self.visitor.overview.as_ref()?;
+        let mut boards = overview.events.iter();
+        let own = boards.find(|own| own.board == self.heading.board)?;
+        own.minutes.iter().rev().nth(1).copied()
+    }
+
     /// The queue of the page's board, if its events have waited for long.
     pub(super) fn waiting(&self) -> Option<&QueueBody> {
         let overview = self.visitor.overview.as_ref()?;

@@ -1,7 +1,7 @@
 //! What all pages have in common.
 
 use askama::Template;
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,11 +17,11 @@ use crate::http::problem::Problem;
 /// The response to a request for a page, or to a form.
 pub(super) type Answer = Result<Response, Problem>;
 
-/// The content security policy of pages: everything is from this origin, and no frame may show them.
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' https:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// The headers of every page.
-pub(super) const HEADERS: [(HeaderName, &str); 4] = [
-    (header::CONTENT_SECURITY_POLICY, POLICY),
+/// The content security policy of pages, to which the hosts of pictures are added: everything else is from this origin, and no
+/// frame may show a page.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; img-src 'self'";
+/// The other headers of every page.
+const HEADERS: [(HeaderName, &str); 3] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     // With `no-referrer` browsers would withhold the origin of forms.
     (header::REFERRER_POLICY, "same-origin"),
@@ -69,6 +69,11 @@ pub(super) struct Group {
 }
 
 impl Visitor {
+    /// Whether pages show members' pictures: only those of listed hosts, because a host sees who looks.
+    pub(super) fn has_pictures(&self) -> bool {
+        self.console.app.profile_rules.hosts.sources().is_some()
+    }
+
     /// The pages of the whole service that the visitor may see.
     pub(super) fn groups(&self) -> Vec<Group> {
         let configures = self.require_anywhere(Scope::Configure).is_ok();
@@ -89,6 +94,7 @@ impl Visitor {
                 &[
                     ("Webhooks", "webhooks", configures),
                     ("API keys", "keys", administers),
+                    ("Embeds", "embeds", true),
                 ],
             ),
             (
@@ -289,12 +295,21 @@ pub(super) fn to(path: &[&str], query: &[(&str, &str)]) -> Response {
     Redirect::to(&page).into_response()
 }
 
-/// Adds what every page has to a response.
-pub(super) fn finish(visitor: &Visitor, mut response: Response) -> Response {
-    let headers = response.headers_mut();
+/// Sets the headers of every page. Pictures may come from these hosts, too.
+pub(super) fn set_headers(headers: &mut HeaderMap, pictures: &str) {
+    let policy = HeaderValue::try_from(format!("{POLICY} {pictures}").trim_end());
+    let policy = policy.expect("invariant: the names of hosts are header values");
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
+}
+
+/// Adds what every page has to a response.
+pub(super) fn finish(visitor: &Visitor, mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    let pictures = visitor.console.app.profile_rules.hosts.sources();
+    set_headers(headers, &pictures.unwrap_or_default());
     if let Some(cookie) = visitor.forms_cookie() {
         headers.append(header::SET_COOKIE, cookie);
     }

@@ -6,7 +6,7 @@ use askama::Template;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 
-use super::page::{HEADERS, html};
+use super::page::{html, set_headers};
 use super::{Answer, Path};
 use crate::http::problem::{self, KINDS, Kind};
 
@@ -71,8 +71,7 @@ fn wants_page(headers: &HeaderMap) -> bool {
 }
 
 fn finished(mut page: Response) -> Answer {
-    let headers = HEADERS.map(|(name, value)| (name, HeaderValue::from_static(value)));
-    page.headers_mut().extend(headers);
+    set_headers(page.headers_mut(), "");
     Ok(negotiated(page))
 }
 

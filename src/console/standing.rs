@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::board::{member_page, standing_page};
 use super::movement::{Moved, Movement};
-use super::shown::{Clock, grouped, name, padded};
+use super::shown::{grouped, name, padded};
 use super::{Answer, Frame, Path, Query, Viewer, Visitor, html, v1_with};
 use crate::domain::access::Scope;
 use crate::domain::board::Order;
@@ -320,7 +320,7 @@ fn share(order: Order, best: f64, score: f64) -> f64 {
 
 /// The figures above a standing.
 fn tiles(
-    clock: Clock,
+    frame: &Frame,
     summary: &SummaryBody,
     found: &PageBody,
     movement: Option<&Movement>,
@@ -350,9 +350,12 @@ fn tiles(
         let lead = first.score.distance(second.score);
         tiles.push(plain("Lead of rank 1", padded(&lead, summary.decimals)));
     }
+    if let Some(events) = frame.events_a_minute() {
+        tiles.push(plain("Events a minute", grouped(&events)));
+    }
     if let Some(end) = found.standing.ends_at {
-        let distance = clock.distance(&end);
-        tiles.push(if end > clock.now {
+        let distance = frame.clock.distance(&end);
+        tiles.push(if end > frame.clock.now {
             plain("Ends in", distance)
         } else {
             plain("Ended", format!("{distance} ago"))
@@ -424,7 +427,7 @@ pub(super) async fn show(
     } else {
         None
     };
-    let tiles = tiles(frame.clock, &summary, &found, moved, stats.as_ref());
+    let tiles = tiles(&frame, &summary, &found, moved, stats.as_ref());
     let zones = viewer.zones(&found.standing, &found.entries).await?;
     if found.total == 0 && frame.may(Scope::Write) {
         let event = json!({"id": "1", "member": "ann", "score": 1});

@@ -49,6 +49,11 @@ pub(super) struct Language {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen(pub(super) &'static Language);
 
+/// The tags of the languages; the first is that of a page that names none.
+pub(crate) fn languages() -> impl Iterator<Item = &'static str> {
+    LANGUAGES.iter().map(|language| language.tag.as_str())
+}
+
 impl Default for Chosen {
     fn default() -> Self {
         Self(&LANGUAGES[0])

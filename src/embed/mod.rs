@@ -8,6 +8,8 @@ mod languages;
 mod origins;
 mod params;
 
+pub(crate) use self::languages::languages;
+
 use std::sync::Arc;
 
 use askama::Template;
