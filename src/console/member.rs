@@ -86,7 +86,7 @@ impl CasePage {
         self.face.as_ref()?.avatar_url.as_deref()
     }
 
-    /// Whether anything is known of the member.
+    /// Whether anything is known of the member, or may be without the viewer knowing.
     fn is_known(&self) -> bool {
         let of_place = |place: &Place| {
             place.found.is_some()
@@ -95,7 +95,9 @@ impl CasePage {
                     player.cohort.is_some() || player.order.is_some() || player.left_from.is_some()
                 })
         };
-        self.face.is_some()
+        let is_unseen = self.place.is_none() && self.across.is_none();
+        is_unseen
+            || self.face.is_some()
             || self.hidden.is_some()
             || self.hidden_everywhere.is_some()
             || self.place.as_ref().is_some_and(of_place)
@@ -131,6 +133,14 @@ impl CasePage {
             "hiding" => Some("/console/member/moderate".to_owned()),
             _ => None,
         }
+    }
+
+    /// Its hides, each with where it is.
+    fn hides(&self) -> Vec<(&HiddenMember, &'static str)> {
+        let everywhere = self.hidden_everywhere.as_ref();
+        let everywhere = everywhere.map(|hide| (hide, "on all boards"));
+        let here = self.hidden.as_ref().map(|hide| (hide, "on this board"));
+        everywhere.into_iter().chain(here).collect()
     }
 
     /// How it has moved since the previous period.
@@ -212,11 +222,10 @@ impl Page for CasePage {
         };
         let may_list = viewer.is_for_people() && place.is_none();
         let mut frame = frame.named(title).done(&case.done);
-        if let Some(place) = &place {
+        if place.is_some() {
             let to_window = standing_page(&case.board, &case.window, &[], &[("key", &case.key)]);
             let name = shown::window(&case.window);
             frame = frame.under(&name, to_window);
-            frame.clock.zone = place.summary.timezone;
         } else if may_list {
             frame = frame.under("Members", "/console/members");
         }

@@ -84,6 +84,12 @@ impl Visitor {
 }
 
 impl NamesPage {
+    /// Whether the viewer may review one of the names in any way.
+    fn has_foreign(&self) -> bool {
+        let mut names = self.names.iter();
+        names.any(|profile| !self.frame.visitor.wrote(profile))
+    }
+
     async fn read(viewer: &Viewer, params: PartParams) -> Result<Self, Problem> {
         let mut frame = Frame::new(viewer, "Name review");
         let query = params.of_at_most(NAMES_MAX);
