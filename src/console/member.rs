@@ -9,54 +9,15 @@ use super::across::Across;
 use super::board::{member_page, standing_page};
 use super::case::{Case, Face};
 use super::hidden::REASONS;
-use super::history::History;
 use super::movement::Moved;
 use super::names::Item;
+use super::place::Place;
 use super::shown::{self, pretty};
-use super::standing::{float, share};
-use super::{
-    Answer, Form, Frame, Page, Path, Query, Viewer, address, html, if_there, unless, v1, v1_with,
-};
+use super::{Answer, Form, Frame, Page, Path, Query, Viewer, address, html, if_there, v1, v1_with};
 use crate::domain::access::Scope;
-use crate::domain::profile::Profile;
-use crate::http::problem::{BOARD_CLOSED, MEMBER_NOT_FOUND, NO_LEAGUE, Problem};
-use crate::leagues::routes::LeagueMemberState;
-use crate::leagues::routes::tiers::{TierBody, TiersBody};
+use crate::http::problem::Problem;
 use crate::moderation::routes::{HiddenList, HiddenMember};
 use crate::profiles::routes::MemberProfile;
-use crate::standings::routes::answers::{EntryBody, MemberBody};
-use crate::standings::routes::in_league::SeatBody;
-use crate::standings::routes::summary::SummaryBody;
-
-/// How many neighbours on each side are shown.
-const AROUND: &str = "4";
-
-/// A neighbour, and how long its bar is in percent.
-struct Neighbour {
-    entry: EntryBody,
-    share: f64,
-}
-
-impl Neighbour {
-    fn profile(&self) -> Option<&Profile> {
-        Some(self.entry.profile.as_ref()?.as_ref()?.profile())
-    }
-}
-
-/// A member in a standing.
-struct Place {
-    summary: SummaryBody,
-    /// `None` if the member is not in the standing.
-    found: Option<MemberBody>,
-    around: Vec<Neighbour>,
-    history: History,
-    /// In a league, what moderators may know about it.
-    player: Option<LeagueMemberState>,
-    /// The tiers that it can be put into.
-    tiers: Vec<TierBody>,
-    /// Whether the viewer may let it join and leave a league.
-    may_join: bool,
-}
 
 #[derive(Template)]
 #[template(path = "console/member.html")]
@@ -88,19 +49,11 @@ impl CasePage {
 
     /// Whether anything is known of the member, or may be without the viewer knowing.
     fn is_known(&self) -> bool {
-        let of_place = |place: &Place| {
-            place.found.is_some()
-                || !place.history.lines.is_empty()
-                || place.player.as_ref().is_some_and(|player| {
-                    player.cohort.is_some() || player.order.is_some() || player.left_from.is_some()
-                })
-        };
         let is_unseen = self.place.is_none() && self.across.is_none();
         is_unseen
             || self.face.is_some()
-            || self.hidden.is_some()
-            || self.hidden_everywhere.is_some()
-            || self.place.as_ref().is_some_and(of_place)
+            || !self.hides().is_empty()
+            || self.place.as_ref().is_some_and(Place::is_known)
             || self
                 .across
                 .as_ref()
@@ -143,22 +96,10 @@ impl CasePage {
         everywhere.into_iter().chain(here).collect()
     }
 
-    /// How it has moved since the previous period.
-    fn moved(&self) -> Option<Moved> {
-        let found = self.place.as_ref()?.found.as_ref()?;
-        Some(Moved::by(found.previous.as_ref()?.rank_change?))
-    }
-
-    /// Its seat in the league.
-    fn seat(&self) -> Option<&SeatBody> {
-        let found = self.place.as_ref()?.found.as_ref()?;
-        found.league.as_ref()?.seat.as_ref()
-    }
-
     /// Whether there is something that the viewer may do.
     fn has_aside(&self) -> bool {
-        let of_league = |place: &Place| place.player.is_some() || place.may_join;
-        self.frame.may(Scope::Moderate) || self.place.as_ref().is_some_and(of_league)
+        let has_seat = self.place.as_ref().is_some_and(Place::has_seat);
+        self.frame.may(Scope::Moderate) || has_seat
     }
 
     /// What a review was about that was just stored.
@@ -188,15 +129,7 @@ impl Page for CasePage {
             viewer.require_member()?;
             None
         };
-        let (mut hidden, mut hidden_everywhere) = (None, None);
-        if place.is_some() && frame.may(Scope::Moderate) {
-            hidden = read_hide(&mut frame, &case.board, member).await?;
-        }
-        if viewer.may(Scope::Moderate) {
-            let asked = v1_with(&["moderation"], &[("member", member)]);
-            let mut found: HiddenList = viewer.read(&asked).await?;
-            hidden_everywhere = found.hidden.pop();
-        }
+        let [hidden, hidden_everywhere] = read_hides(&mut frame, case).await?;
         let mut profile = None;
         if viewer.may(Scope::Write) {
             let profile_at = v1(&["members", member, "profile"]);
@@ -212,25 +145,11 @@ impl Page for CasePage {
         }
         let across = Across::read(&mut frame, member, &case.board, &case.after).await?;
         let face = profile.as_ref().map(Face::of_member);
-        let in_place = place.as_ref().and_then(|place| place.found.as_ref());
-        let in_place = in_place.and_then(|found| Face::in_entry(&found.entry));
-        let face = face.or(in_place).or_else(|| across.as_ref()?.face());
+        let face = face.or_else(|| place.as_ref()?.face());
+        let face = face.or_else(|| across.as_ref()?.face());
         let called = face.as_ref().map_or(member, |face| &face.name);
-        let title = match frame.heading.board.is_empty() {
-            true => called.to_owned(),
-            false => format!("{called}: {}", frame.heading.name()),
-        };
-        let may_list = viewer.is_for_people() && place.is_none();
-        let mut frame = frame.named(title).done(&case.done);
-        if place.is_some() {
-            let to_window = standing_page(&case.board, &case.window, &[], &[("key", &case.key)]);
-            let name = shown::window(&case.window);
-            frame = frame.under(&name, to_window);
-        } else if may_list {
-            frame = frame.under("Members", "/console/members");
-        }
         Ok(Self {
-            frame,
+            frame: framed(frame, case, called),
             case: case.clone(),
             face,
             place,
@@ -241,76 +160,6 @@ impl Page for CasePage {
             filled,
         })
     }
-}
-
-impl Place {
-    async fn read(frame: &mut Frame, case: &Case) -> Result<Self, Problem> {
-        let viewer = frame.visitor.clone();
-        let Case {
-            member,
-            board,
-            window,
-            ..
-        } = case;
-        let (may_read, may_write) = (
-            viewer.may_on(Scope::Read, board),
-            viewer.may_on(Scope::Write, board),
-        );
-        let query = [
-            ("key", case.key.as_str()),
-            ("around", AROUND),
-            ("hidden", &case.hidden),
-            ("include", if may_read { "profile" } else { "" }),
-        ];
-        let path = ["boards", board, "standings", window, "members", member];
-        let found = frame.read::<MemberBody>(&path, &query).await;
-        let mut found = unless(found, |kind| kind == MEMBER_NOT_FOUND)?;
-        let history = viewer.history(board, window, member, &case.hidden).await?;
-        let summary = frame
-            .read_window((board, window), "Standings", member)
-            .await?;
-        let may_moderate = viewer.may_on(Scope::Moderate, board);
-        let mut league = None;
-        if may_moderate || may_write {
-            let tiers_at = v1(&["boards", board, "standings", window, "tiers"]);
-            league = if_there(viewer.read::<TiersBody>(&tiers_at).await)?;
-        }
-        let mut player = None;
-        if may_moderate {
-            player = read_player(frame, board, member).await?;
-        }
-        let may_join = may_write && league.is_some();
-        if may_join {
-            let own = json!({"member": member});
-            for part in ["members", "leave"] {
-                let path = ["boards", board, "league", part];
-                frame.example(&Method::POST, &path, Some(&own));
-            }
-        }
-        if frame.may(Scope::Admin) {
-            let own = ["boards", board, "members", member];
-            frame.example(&Method::DELETE, &own, None);
-        }
-        let around = found.as_mut().and_then(|found| found.around.take());
-        Ok(Self {
-            around: neighbours(&summary, around.unwrap_or_default()),
-            summary,
-            found,
-            history,
-            player,
-            tiers: league.map_or_else(Vec::new, |league| league.tiers),
-            may_join,
-        })
-    }
-}
-
-fn neighbours(summary: &SummaryBody, entries: Vec<EntryBody>) -> Vec<Neighbour> {
-    let best = entries.first().map_or(0.0, |first| float(&first.score));
-    let entries = entries.into_iter().map(|entry| Neighbour {
-        share: share(summary.order, best, float(&entry.score)),
-        entry,
-    });
-    entries.collect()
 }
 
 /// The form of a profile, filled in.
@@ -361,37 +210,42 @@ pub(super) async fn show_everywhere(viewer: Viewer, Query(case): Query<Case>) ->
     html(&CasePage::read(Frame::new(&viewer, ""), &case, ()).await?)
 }
 
-/// The member's hide, if it has one; with an example of how to hide it or to bring it back.
-async fn read_hide(
-    frame: &mut Frame,
-    board: &str,
-    member: &str,
-) -> Result<Option<HiddenMember>, Problem> {
-    let hidden_at = ["boards", board, "hidden", member];
-    let hidden = if_there(frame.visitor.read(&v1(&hidden_at)).await)?;
-    let why = json!({"reason": REASONS[0]});
-    let (method, why) = match hidden {
-        Some(_) => (Method::DELETE, None),
-        None => (Method::PUT, Some(&why)),
-    };
-    frame.example(&method, &hidden_at, why);
-    Ok(hidden)
+/// The frame, with the title and the pages above.
+fn framed(frame: Frame, case: &Case, called: &str) -> Frame {
+    let frame = frame.done(&case.done);
+    if case.is_of_board() {
+        let title = format!("{called}: {}", frame.heading.name());
+        let to_window = standing_page(&case.board, &case.window, &[], &[("key", &case.key)]);
+        let window = shown::window(&case.window);
+        return frame.named(title).under(&window, to_window);
+    }
+    let frame = frame.named(called);
+    match frame.visitor.is_for_people() {
+        true => frame.under("Members", "/console/members"),
+        false => frame,
+    }
 }
 
-/// What moderators may know about a member of a league; `None` if the board is no league, or is closed.
-async fn read_player(
-    frame: &mut Frame,
-    board: &str,
-    member: &str,
-) -> Result<Option<LeagueMemberState>, Problem> {
-    let played_at = ["boards", board, "league", "members", member];
-    let found = frame.visitor.read(&v1(&played_at)).await;
-    let player = unless(found, |kind| [NO_LEAGUE, BOARD_CLOSED].contains(&kind))?;
-    if player.is_some() {
-        frame.reading(&played_at, &[]);
-        frame.example(&Method::PUT, &played_at, Some(&json!({"tier": "TIER"})));
+/// The member's hides on the board of the page and on all boards, as far as the viewer may know; with an example of how to
+/// hide it on the board, or to bring it back.
+async fn read_hides(frame: &mut Frame, case: &Case) -> Result<[Option<HiddenMember>; 2], Problem> {
+    let (mut here, mut everywhere) = (None, None);
+    if case.is_of_board() && frame.may(Scope::Moderate) {
+        let hidden_at = ["boards", &case.board, "hidden", &case.member];
+        here = if_there(frame.visitor.read(&v1(&hidden_at)).await)?;
+        let why = json!({"reason": REASONS[0]});
+        let (method, why) = match here {
+            Some(_) => (Method::DELETE, None),
+            None => (Method::PUT, Some(&why)),
+        };
+        frame.example(&method, &hidden_at, why);
     }
-    Ok(player)
+    if frame.visitor.may(Scope::Moderate) {
+        let asked = v1_with(&["moderation"], &[("member", &case.member)]);
+        let mut found: HiddenList = frame.visitor.read(&asked).await?;
+        everywhere = found.hidden.pop();
+    }
+    Ok([here, everywhere])
 }
 
 /// Erases the member of the board.

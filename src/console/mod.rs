@@ -48,6 +48,7 @@ mod overview;
 mod page;
 mod parts;
 mod periods;
+mod place;
 mod problems;
 mod profiles;
 mod queue;
