@@ -17,6 +17,9 @@ use crate::standings::routes::answers::{EntryBody, MemberBody};
 use crate::standings::routes::in_league::SeatBody;
 use crate::standings::routes::summary::SummaryBody;
 
+/// How many neighbours on each side are shown.
+const AROUND: &str = "4";
+
 /// A neighbour, and how long its bar is in percent.
 pub(super) struct Neighbour {
     pub(super) entry: EntryBody,
