@@ -1,190 +1,165 @@
-//! A member on many boards: its ranks, its names, and where it is hidden.
+//! A member on many boards: its ranks and scores, and where it is hidden.
 
 use std::collections::BTreeMap;
 
-use askama::Template;
-use serde::Deserialize;
-
-use super::boards::List;
+use super::boards::{Defined, List};
+use super::case::Face;
 use super::members::own_page;
-use super::{Answer, Frame, Parts, Query, Viewer, Visitor, address, html, if_there, v1, v1_with};
+use super::{Frame, Parts, Visitor, if_there, unless, v1, v1_with};
 use crate::domain::access::Scope;
-use crate::http::problem::Problem;
+use crate::http::problem::{FORBIDDEN, Problem};
 use crate::moderation::routes::HiddenMember;
-use crate::runtime::join::join_all;
+use crate::runtime::join::try_join_all;
 use crate::standings::routes::across::{BoardEntry, BoardProblem, BoardStanding, MemberStandings};
 use crate::standings::routes::answers::{EntryBody, StandingBody};
 
-/// How many boards a part of the list has, the most that one request can name.
-const BOARDS_MAX: &str = "100";
+/// How many boards a part of the list has.
+const BOARDS_MAX: &str = "50";
 
-/// Which member, and in which standings.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Params {
-    member: String,
-    /// Ids of boards, separated by commas or spaces. If empty, all boards, for viewers that may list them.
-    #[serde(default)]
-    boards: String,
-    /// If empty, the window that most of the boards have.
-    #[serde(default)]
-    window: String,
-    /// The list of all boards begins after this one.
-    #[serde(default)]
-    after: String,
+/// A board on which a member stands, or is hidden.
+pub(super) struct Line {
+    pub(super) board: Defined,
+    pub(super) place: BoardEntry,
+    pub(super) hide: Option<HiddenMember>,
 }
 
-impl List {
-    /// The window that most boards have; of several the one that comes first in the boards.
-    fn commonest_window(&self) -> Option<&str> {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        let windows = || self.boards.iter().flat_map(|board| &board.windows);
-        for window in windows() {
-            *counts.entry(window).or_default() += 1;
-        }
-        let most = counts.values().max()?;
-        let mut windows = windows().map(String::as_str);
-        windows.find(|window| counts.get(window) == Some(most))
-    }
-
-    /// The boards that have this window.
-    fn with_window(&self, window: &str) -> Vec<&str> {
-        let boards = self.boards.iter();
-        let boards = boards.filter(|board| board.windows.iter().any(|own| own == window));
-        boards.map(|board| board.board.as_str()).collect()
-    }
+/// A member on the boards that the viewer may list.
+pub(super) struct Across {
+    pub(super) lines: Vec<Line>,
+    /// The boards on which it has no points, each with its window.
+    pub(super) absent: Vec<(Defined, String)>,
+    /// The boards that could not be read.
+    pub(super) problems: Vec<BoardProblem>,
+    pub(super) parts: Parts,
 }
 
-impl BoardStanding {
-    /// The entry, if the member has one there.
-    fn entry(&self) -> Option<&EntryBody> {
-        match self {
-            Self::Entry(place) => place.entry.as_ref(),
-            Self::Problem(_) => None,
+impl Defined {
+    /// The window with the most of a board: all time, or else the first one.
+    fn widest(&self) -> Option<&str> {
+        let mut windows = self.windows.iter();
+        let all = windows.find(|window| *window == "all");
+        all.or(self.windows.first()).map(String::as_str)
+    }
+
+    /// The board's title, or its id.
+    pub(super) fn name(&self) -> &str {
+        match self.title.as_str() {
+            "" => &self.board,
+            title => title,
         }
     }
 }
 
-#[derive(Template)]
-#[template(path = "console/across.html")]
-struct AcrossPage {
-    frame: Frame,
-    member: String,
-    /// The name in its profile.
-    name: Option<String>,
-    boards: String,
-    window: String,
-    /// Its page for all boards, if the viewer may do anything there.
-    /// The boards, each with the member's hide there, if it has one and the viewer may know.
-    lines: Vec<(BoardStanding, Option<HiddenMember>)>,
-    parts: Parts,
-}
-
-/// The address of the page, coming from a standing of a board, if the viewer may see it.
-pub(super) fn way_from(
-    visitor: &Visitor,
-    member: &str,
-    board: &str,
-    window: &str,
-) -> Option<String> {
-    // A visitor that may list boards sees all of them.
-    let may_list = visitor.may(Scope::Configure);
-    let boards = if may_list { "" } else { board };
-    let query = [("member", member), ("boards", boards), ("window", window)];
-    let may_read = visitor.require_anywhere(Scope::Read).is_ok();
-    may_read.then(|| address(&["console", "member", "standings"], &query))
-}
-
-/// The page.
-pub(super) async fn show(
-    viewer: Viewer,
-    Query(Params {
-        member,
-        boards,
-        mut window,
-        after,
-    }): Query<Params>,
-) -> Answer {
-    viewer.require_anywhere(Scope::Read)?;
-    let named = boards.split([',', ' ']).filter(|board| !board.is_empty());
-    let named: Vec<&str> = named.collect();
-    let list = if named.is_empty() && viewer.may(Scope::Configure) {
-        let query = [("after", after.as_str()), ("limit", BOARDS_MAX)];
-        viewer.read(&v1_with(&["boards"], &query)).await?
-    } else {
-        List::default()
-    };
-    if window.is_empty() {
-        window = list.commonest_window().unwrap_or_default().to_owned();
+impl Across {
+    /// Reads the boards after `after` but for `own`; `None` if the viewer may list none.
+    pub(super) async fn read(
+        frame: &mut Frame,
+        member: &str,
+        own: &str,
+        after: &str,
+    ) -> Result<Option<Self>, Problem> {
+        let viewer = frame.visitor.clone();
+        if viewer.require_anywhere(Scope::Read).is_err() {
+            return Ok(None);
+        }
+        let listed_at = v1_with(&["boards"], &[("after", after), ("limit", BOARDS_MAX)]);
+        let list: Result<List, Problem> = viewer.read(&listed_at).await;
+        let Some(mut list) = unless(list, |kind| kind == FORBIDDEN)? else {
+            return Ok(None);
+        };
+        list.boards.retain(|board| board.board != own);
+        let mut across = Self {
+            lines: Vec::new(),
+            absent: Vec::new(),
+            problems: Vec::new(),
+            parts: Parts::new("boards", &own_page(member), after, list.next.take()),
+        };
+        let mut by_window: BTreeMap<String, Vec<Defined>> = BTreeMap::new();
+        for board in list.boards {
+            if let Some(window) = board.widest().map(str::to_owned) {
+                by_window.entry(window).or_default().push(board);
+            }
+        }
+        for (window, boards) in by_window {
+            let named: Vec<&str> = boards.iter().map(|board| &*board.board).collect();
+            let query = [
+                ("boards", &*named.join(",")),
+                ("window", &window),
+                ("include", "profile"),
+            ];
+            frame.reading(&["members", member, "standings"], &query);
+            let found = standings(&viewer, member, &query).await?;
+            for (board, (answer, hide)) in boards.into_iter().zip(found) {
+                across.add(board, &window, answer, hide);
+            }
+        }
+        across
+            .lines
+            .sort_by(|a, b| a.board.board.cmp(&b.board.board));
+        Ok(Some(across))
     }
-    let asked = if named.is_empty() {
-        list.with_window(&window)
-    } else {
-        named
-    };
-    let joined = asked.join(",");
-    let query = [
-        ("boards", joined.as_str()),
-        ("window", &window),
-        ("include", "profile"),
-    ];
-    let mut frame = Frame::new(&viewer, format!("Standings of {member}"))
-        .under("Members", "/console/members")
-        .under(&member, own_page(&member));
-    let (mut answers, mut seen_by_moderators) = (Vec::new(), Vec::new());
-    if !asked.is_empty() && !window.is_empty() {
-        (answers, seen_by_moderators) = read(&mut frame, &viewer, &member, &query).await?;
+
+    fn add(
+        &mut self,
+        board: Defined,
+        window: &str,
+        answer: BoardStanding,
+        hide: Option<HiddenMember>,
+    ) {
+        match answer {
+            BoardStanding::Entry(place) if place.entry.is_some() || hide.is_some() => {
+                self.lines.push(Line { board, place, hide });
+            }
+            BoardStanding::Entry(_) => self.absent.push((board, window.to_owned())),
+            BoardStanding::Problem(problem) => self.problems.push(problem),
+        }
     }
-    let name = name_in(seen_by_moderators.iter().chain(&answers));
-    // Both are in the order of the request.
-    let seen = seen_by_moderators.into_iter().map(Some);
-    let seen = seen.chain(std::iter::repeat_with(|| None));
-    let lines = answers.into_iter().zip(seen).map(async |(answer, seen)| {
-        let hidden = find_hide(&viewer, &member, seen.as_ref()).await?;
-        Ok((answer, hidden))
-    });
-    let lines: Result<_, Problem> = join_all(lines).await.into_iter().collect();
-    let same = [("member", member.as_str()), ("window", &window)];
-    let page = address(&["console", "member", "standings"], &same);
-    html(&AcrossPage {
-        frame,
-        parts: Parts::new("boards", &page, &after, list.next),
-        name,
-        boards,
-        lines: lines?,
-        window,
-        member,
-    })
+
+    /// Whether the member is on none of the boards.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The name and the picture in the first entry that has a profile.
+    pub(super) fn face(&self) -> Option<Face> {
+        let mut entries = self
+            .lines
+            .iter()
+            .filter_map(|line| line.place.entry.as_ref());
+        entries.find_map(Face::in_entry)
+    }
 }
 
-/// Reads the standings of a member, and for moderators also those in which it may be hidden. Ranks and totals of the page
-/// are the public ones.
-async fn read(
-    frame: &mut Frame,
-    viewer: &Viewer,
+/// The standings of a member as everybody sees them; for moderators, each with its hide.
+async fn standings(
+    viewer: &Visitor,
     member: &str,
     query: &[(&str, &str)],
-) -> Result<(Vec<BoardStanding>, Vec<BoardStanding>), Problem> {
+) -> Result<Vec<(BoardStanding, Option<HiddenMember>)>, Problem> {
     let path = ["members", member, "standings"];
-    let answers: MemberStandings = frame.read(&path, query).await?;
-    if viewer.require_anywhere(Scope::Moderate).is_err() {
-        return Ok((answers.standings, Vec::new()));
+    let found: MemberStandings = viewer.read(&v1_with(&path, query)).await?;
+    let mut seen = Vec::new();
+    if viewer.require_anywhere(Scope::Moderate).is_ok() {
+        let read_at = v1_with(&path, &[query, &[("hidden", "include")]].concat());
+        let with_hidden: MemberStandings = viewer.read(&read_at).await?;
+        seen = with_hidden.standings;
     }
-    let read_at = v1_with(&path, &[query, &[("hidden", "include")]].concat());
-    let seen: MemberStandings = viewer.read(&read_at).await?;
-    Ok((answers.standings, seen.standings))
-}
-
-/// The name in the first entry that has a profile.
-fn name_in<'a>(standings: impl Iterator<Item = &'a BoardStanding>) -> Option<String> {
-    let mut entries = standings.filter_map(BoardStanding::entry);
-    let profile = entries.find_map(|entry| entry.profile.as_ref()?.as_ref())?;
-    Some(profile.profile().name.to_string())
+    // Both are in the order of the request.
+    let seen = seen
+        .into_iter()
+        .map(Some)
+        .chain(std::iter::repeat_with(|| None));
+    let found = found.standings.into_iter().zip(seen);
+    let found = found.map(async |(answer, seen)| {
+        let hide = find_hide(viewer, member, seen.as_ref()).await?;
+        Ok((answer, hide))
+    });
+    try_join_all(found).await
 }
 
 /// The member's hide on a board, if its entry, as moderators see it, is marked as hidden.
 async fn find_hide(
-    viewer: &Viewer,
+    viewer: &Visitor,
     member: &str,
     seen: Option<&BoardStanding>,
 ) -> Result<Option<HiddenMember>, Problem> {
@@ -202,28 +177,16 @@ async fn find_hide(
 
 #[cfg(test)]
 mod tests {
-    use super::super::boards::Defined;
     use super::*;
 
     #[test]
-    fn the_window_is_the_one_that_most_boards_have() {
-        let defined = |(board, windows): (&str, [&str; 2])| Defined {
-            board: board.to_owned(),
-            windows: windows.map(str::to_owned).into(),
+    fn a_board_is_read_in_its_widest_window() {
+        let board = |windows: &[&str]| Defined {
+            windows: windows.iter().map(|window| (*window).to_owned()).collect(),
             ..Defined::default()
         };
-        let list = |boards: Vec<Defined>| List {
-            boards,
-            ..List::default()
-        };
-        let boards = [
-            ("a", ["week", "all"]),
-            ("b", ["day", "all"]),
-            ("c", ["day", "week"]),
-        ];
-        let boards = list(boards.map(defined).into());
-        assert_eq!(boards.commonest_window(), Some("week"));
-        assert_eq!(boards.with_window("week"), ["a", "c"]);
-        assert_eq!(list(Vec::new()).commonest_window(), None);
+        assert_eq!(board(&["day", "all"]).widest(), Some("all"));
+        assert_eq!(board(&["week", "day"]).widest(), Some("week"));
+        assert_eq!(board(&[]).widest(), None);
     }
 }

@@ -44,9 +44,10 @@ pub(super) struct PastEntry {
 impl History {
     fn of(lines: Vec<Line>) -> Self {
         let played = lines.iter().filter(|line| line.entry.is_some()).count();
-        // A single point is shown as text next to the chart.
+        // A single result needs no chart.
         if played < 2 {
-            return Self::default();
+            let charts = Vec::new();
+            return Self { lines, charts };
         }
         let figures = |of: fn(&PastEntry) -> Option<f64>| -> Vec<Figure> {
             let figure = |line: &Line| Figure {
@@ -120,7 +121,13 @@ impl Visitor {
                 _ => None,
             },
         });
-        Ok(History::of(lines.collect()))
+        let history = History::of(lines.collect());
+        // A single result is that of the page.
+        Ok(if history.charts.is_empty() {
+            History::default()
+        } else {
+            history
+        })
     }
 }
 

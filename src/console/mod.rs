@@ -27,10 +27,12 @@ pub(crate) mod assets;
 mod audit;
 mod board;
 mod boards;
+mod case;
 mod chart;
 mod define;
 mod embed;
 mod events;
+mod find;
 mod forms;
 mod hidden;
 mod history;
@@ -47,6 +49,7 @@ mod overview;
 mod page;
 mod parts;
 mod periods;
+mod place;
 mod problems;
 mod profiles;
 mod queue;
@@ -130,15 +133,15 @@ pub(crate) fn router(console: Arc<Console>) -> Router {
         .route("/audit", get(audit::list))
         .route("/define", get(define::show).post(define::put))
         .route("/first-board", post(home::create))
-        .route("/names", get(names::list))
+        .route("/find", get(find::show))
+        .route("/names", get(names::list).post(names::review_many))
         .route("/members", get(members::list))
         .route("/profiles", get(profiles::show).post(profiles::store))
-        .route("/member", get(members::show))
-        .route("/member/standings", get(across::show))
+        .route("/member", get(member::show_everywhere))
         .route("/member/profile", post(members::put_profile))
         .route("/member/delete-profile", post(members::delete_profile))
         .route("/member/review", post(names::review))
-        .route("/member/moderate", post(members::moderate))
+        .route("/member/moderate", post(hidden::moderate))
         .route("/member/erase", post(members::erase))
         .route("/jobs", get(jobs::list))
         .route("/jobs/{id}", get(jobs::show))

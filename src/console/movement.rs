@@ -48,6 +48,15 @@ impl Movement {
 }
 
 impl Moved {
+    /// By so many ranks; down if negative.
+    pub(super) fn by(change: i64) -> Self {
+        match change {
+            0 => Self::Stayed,
+            1.. => Self::Up(change.unsigned_abs()),
+            _ => Self::Down(change.unsigned_abs()),
+        }
+    }
+
     fn between(before: Option<u64>, now: u64) -> Self {
         match before {
             None => Self::New,

@@ -1,55 +1,171 @@
-//! Names and pictures of members: the reviews, and reviewing them.
+//! Names and pictures of members: the reviews, and reviewing one or many.
 
 use askama::Template;
 use axum::http::Method;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Answer, Form, Frame, PartParams, Parts, Query, Viewer, add, address, html, to};
+use super::case::Case;
+use super::{
+    Answer, Form, Frame, PartParams, Parts, Query, Viewer, Visitor, add, address, html, refused,
+};
+use crate::http::problem::Problem;
 use crate::profiles::routes::{MemberProfile, NameReviews};
+use crate::runtime::join::join_all;
 
-/// How many names a part of the list has.
-const NAMES_MAX: &str = "25";
+/// How many names a part of the list has, the most that one form can review.
+const NAMES_MAX: &str = "50";
+
+/// What a review is about: the name and the picture that the page has shown.
+#[derive(Deserialize, Serialize)]
+pub(super) struct Item {
+    member: String,
+    name: String,
+    avatar_url: Option<String>,
+}
+
+impl Item {
+    pub(super) fn of(profile: &MemberProfile) -> Self {
+        Self {
+            member: profile.member.clone(),
+            name: profile.name.clone(),
+            avatar_url: profile.avatar_url.clone(),
+        }
+    }
+
+    /// The item as the value of a field.
+    pub(super) fn text(&self) -> String {
+        json!(self).to_string()
+    }
+
+    fn parse(text: &str) -> Result<Self, Problem> {
+        let wrong = |error| Problem::invalid_field("/ticked", format!("is not JSON: {error}"));
+        serde_json::from_str(text).map_err(wrong)
+    }
+
+    /// Stores a review of the name.
+    async fn judge(&self, viewer: &Visitor, verdict: &str, reason: &str) -> Result<(), Problem> {
+        let mut review = json!({"name": self.name, "status": verdict});
+        add(&mut review, "avatar_url", self.avatar_url.as_deref());
+        add(
+            &mut review,
+            "reason",
+            Some(reason.trim()).filter(|reason| !reason.is_empty()),
+        );
+        let reviewed_by = ["members", &self.member, "name-review"];
+        viewer.order(Method::PUT, &reviewed_by, Some(&review)).await
+    }
+}
+
+/// What became of the names of a form.
+struct Judged {
+    verdict: String,
+    done: Vec<Item>,
+    failed: Vec<(Item, Problem)>,
+}
 
 #[derive(Template)]
 #[template(path = "console/names.html")]
 struct NamesPage {
     frame: Frame,
-    status: String,
+    params: PartParams,
     names: Vec<MemberProfile>,
     parts: Parts,
+    /// What was done before the page was shown.
+    judged: Option<Judged>,
+}
+
+impl Visitor {
+    /// Whether the visitor's key wrote this name, so another one has to approve it.
+    pub(super) fn wrote(&self, profile: &MemberProfile) -> bool {
+        let own = self.holder.as_ref().map(|holder| holder.caller.name());
+        own.is_some() && own == profile.written_by
+    }
+}
+
+impl NamesPage {
+    /// Whether the viewer may review one of the names in any way.
+    fn has_foreign(&self) -> bool {
+        let mut names = self.names.iter();
+        names.any(|profile| !self.frame.visitor.wrote(profile))
+    }
+
+    async fn read(viewer: &Viewer, params: PartParams) -> Result<Self, Problem> {
+        let mut frame = Frame::new(viewer, "Name review");
+        let query = params.of_at_most(NAMES_MAX);
+        let found: NameReviews = frame.read(&["name-reviews"], &query).await?;
+        let own = address(&["console", "names"], &query[..1]);
+        let verdict = json!({"name": "Ann", "status": "approved"});
+        let reviewed_by = ["members", "MEMBER", "name-review"];
+        frame.example(&Method::PUT, &reviewed_by, Some(&verdict));
+        Ok(Self {
+            frame,
+            names: found.reviews,
+            parts: Parts::new("names", &own, &params.after, found.next),
+            params,
+            judged: None,
+        })
+    }
 }
 
 /// The list.
 pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
-    let mut frame = Frame::new(&viewer, "Name review").done(&params.done);
-    let query = params.of_at_most(NAMES_MAX);
-    let found: NameReviews = frame.read(&["name-reviews"], &query).await?;
-    let own = address(&["console", "names"], &query[..1]);
-    let verdict = json!({"name": "Ann", "status": "approved"});
-    let reviewed_by = ["members", "MEMBER", "name-review"];
-    frame.example(&Method::PUT, &reviewed_by, Some(&verdict));
-    html(&NamesPage {
-        frame,
-        names: found.reviews,
-        parts: Parts::new("names", &own, &params.after, found.next),
-        status: params.status,
-    })
+    html(&NamesPage::read(&viewer, params).await?)
 }
 
-/// Stores the review of a name and a picture: of those that the form has shown.
-pub(super) async fn review(viewer: Viewer, form: Form) -> Answer {
-    let member = form.field("member");
-    let mut verdict = json!({"name": form.field("name"), "status": form.required("verdict")?});
-    for name in ["avatar_url", "reason"] {
-        add(&mut verdict, name, form.given(name).map(str::trim));
+/// The verdict of a form, and what it is about: the name beside the button, or those that were ticked.
+fn verdict(form: &Form) -> Result<(String, Vec<Item>), Problem> {
+    let one = ["approved", "blocked"].into_iter();
+    let one = one.filter_map(|verdict| Some((verdict, form.given(verdict)?)));
+    let (verdict, items) = match one.last() {
+        Some((verdict, item)) => (verdict, vec![item]),
+        None => (form.required("verdict")?, form.chosen("ticked")),
+    };
+    let items = items.into_iter().map(Item::parse);
+    Ok((verdict.to_owned(), items.collect::<Result<_, _>>()?))
+}
+
+/// Reviews the names of a part of the list, and shows the same part again.
+pub(super) async fn review_many(viewer: Viewer, form: Form) -> Answer {
+    let (verdict, items) = verdict(&form)?;
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    let reason = form.field("reason");
+    let results = items
+        .into_iter()
+        .map(async |item| (item.judge(&viewer, &verdict, reason).await, item));
+    for (result, item) in join_all(results).await {
+        match result {
+            Ok(()) => done.push(item),
+            Err(problem) => failed.push((item, problem)),
+        }
     }
-    let reviewed_by = ["members", member, "name-review"];
-    viewer
-        .order(Method::PUT, &reviewed_by, Some(&verdict))
-        .await?;
-    let done = ("done", "reviewed");
-    Ok(match form.given("list") {
-        Some(_) => to(&["names"], &[("status", form.field("status")), done]),
-        None => to(&["member"], &[("member", member), done]),
-    })
+    let params = PartParams {
+        status: form.field("status").to_owned(),
+        after: form.field("after").to_owned(),
+        ..PartParams::default()
+    };
+    let mut page = NamesPage::read(&viewer, params).await?;
+    let status = failed.first().map(|(_, problem)| problem.kind.status);
+    page.judged = Some(Judged {
+        verdict,
+        done,
+        failed,
+    });
+    match status {
+        Some(status) => refused(status, &page),
+        None => html(&page),
+    }
+}
+
+/// Reviews the name of a member on its page.
+pub(super) async fn review(viewer: Viewer, form: Form) -> Answer {
+    let (verdict, items) = verdict(&form)?;
+    let reviewed = async {
+        for item in &items {
+            item.judge(&viewer, &verdict, form.field("reason")).await?;
+        }
+        Ok(())
+    };
+    let case = Case::of_form("", &form);
+    case.carry_out(&viewer, &form, reviewed, &verdict).await
 }

@@ -226,6 +226,15 @@ pub(super) fn done(what: &str) -> Option<&'static str> {
         }
         "hidden" => "The member is hidden: no standing of this board shows it.",
         "unhidden" => "The member is back in the standings of this board.",
+        "all-unhidden" => "The members are back in the standings of this board.",
+        "nobody" => "Nobody was ticked, so nothing was changed.",
+        "hiding" => {
+            "The member is hidden on one board after the other, and on boards created later."
+        }
+        "returning" => "Who was hidden on all boards comes back, on one board after the other.",
+        "approved" => "The name is approved.",
+        "blocked" => "The name is blocked.",
+        "pending" => "The name waits for a review again.",
         "claimed" => "The reward is claimed.",
         "erased" => "The member is erased: nothing of it is shown any more on this board.",
         "joined" => "The member has its seat in the running period.",
@@ -248,7 +257,6 @@ pub(super) fn done(what: &str) -> Option<&'static str> {
         "discarded" => "Dead letters deleted: {}. Their events never count.",
         "final" => "The period is final. No event counts for it any more.",
         "moving" => "The data is moving. Load the page again to see how far it has come.",
-        "reviewed" => "The review is written down.",
         "stored" => "The profile is stored.",
         "set" => "The initial scores are set.",
         _ => return None,

@@ -301,12 +301,12 @@ impl StandingPage {
     }
 }
 
-fn float(score: &ShownScore) -> f64 {
+pub(super) fn float(score: &ShownScore) -> f64 {
     score.to_string().parse().unwrap_or_default()
 }
 
 /// How long the bar of a score is next to that of the best one, in percent.
-fn share(order: Order, best: f64, score: f64) -> f64 {
+pub(super) fn share(order: Order, best: f64, score: f64) -> f64 {
     let (part, whole) = match order {
         Order::Desc => (score, best),
         Order::Asc => (best, score),

@@ -362,7 +362,7 @@ impl Record {
             review: Review {
                 status: verdict.status,
                 reason: verdict.reason.clone(),
-                by: Some(by.to_owned()),
+                by: (verdict.status != ReviewStatus::Pending).then(|| by.to_owned()),
                 at: now,
             },
             blocked,

@@ -70,6 +70,9 @@ part_params! {
     HiddenParams {
         /// Only the member with this hide, as in the `hide` of a webhook message, regardless of `after`.
         hide: Option<String>,
+        /// Only this member, if it is hidden, regardless of `after`.
+        #[param(value_type = Option<String>)]
+        member: Option<MemberId>,
     }
     limit(default = 100, maximum = 1000)
 }
@@ -307,6 +310,8 @@ pub async fn hidden(
     let found = if let Some(hide) = params.hide {
         let found = engine.hidden_by(&board, &HideId::named(hide)).await?;
         Part::last(found.into_iter().collect())
+    } else if let Some(member) = params.member {
+        Part::last(engine.hidden_among(&board, &[member]).await?)
     } else {
         engine.hidden(&board, after.as_ref(), limit).await?
     };
@@ -409,7 +414,10 @@ pub async fn orders(
     Query(params): Query<HiddenParams>,
 ) -> JsonResult<HiddenList> {
     let (after, limit) = params.part(MemberId::parse)?;
-    let found = work::list_orders(&app.engine, after.as_ref(), limit).await?;
+    let found = match params.member {
+        Some(member) => Part::last(work::orders_for(&app.engine, &[member]).await?),
+        None => work::list_orders(&app.engine, after.as_ref(), limit).await?,
+    };
     let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));
     Ok(JsonResponse(HiddenList { hidden, next }))
 }

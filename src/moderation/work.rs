@@ -192,13 +192,21 @@ pub async fn list_orders(
 ) -> Result<Part<(MemberId, Hide), MemberId>, Error> {
     let members = orders::store::members(&engine.store, after, count + 1).await?;
     let Part { items, next } = Part::split(members, count, MemberId::clone);
-    let items = orders::store::of_members(&engine.store, &items)
-        .await?
+    let items = orders_for(engine, &items).await?;
+    Ok(Part { items, next })
+}
+
+/// The standing orders for these members.
+pub async fn orders_for(
+    engine: &Engine,
+    members: &[MemberId],
+) -> Result<Vec<(MemberId, Hide)>, Error> {
+    let orders = orders::store::of_members(&engine.store, members).await?;
+    let orders = orders
         .into_iter()
         .filter_map(|StandingOrder { whom, hide, .. }| match whom {
             Whom::Member(member) => Some((member, hide)),
             Whom::Erased(_) => None,
-        })
-        .collect();
-    Ok(Part { items, next })
+        });
+    Ok(orders.collect())
 }

@@ -59,6 +59,9 @@ pub struct MemberProfile {
     pub attributes: Box<RawValue>,
     /// The review of the name and the picture.
     pub review: Review,
+    /// Who wrote the name and the picture: the name of an API key, as in `review`; `player:` and the `sub` of a player's
+    /// token; null if that is not known. It can't approve them.
+    pub written_by: Option<String>,
     /// When the profile last changed.
     pub updated_at: Timestamp,
 }
@@ -72,6 +75,7 @@ impl From<FoundProfile> for MemberProfile {
             avatar_url: profile.avatar_url,
             attributes: profile.attributes,
             review: record.review.clone(),
+            written_by: Some(record.writer.clone()).filter(|writer| !writer.is_empty()),
             updated_at: record.updated_at,
         }
     }
@@ -149,6 +153,8 @@ pub enum Judgement {
     Approved,
     /// No board shows it.
     Blocked,
+    /// It has to be reviewed again. This undoes a review.
+    Pending,
 }
 
 part_params! {
@@ -321,7 +327,7 @@ pub async fn delete(State(app): Shared, member: MemberId) -> Result<StatusCode, 
 /// Approve or block the name of a member.
 ///
 /// The review applies to the reviewed name only. If the member has another name by now, nothing changes (412). Nobody can
-/// approve a name that they wrote (403).
+/// approve a name that they wrote, or undo its review (403).
 #[utoipa::path(
     put, path = "/v1/members/{member}/name-review", operation_id = "review_name",
     params(MemberPath),
@@ -367,6 +373,7 @@ impl ReviewBody {
             status: match self.status {
                 Judgement::Approved => ReviewStatus::Approved,
                 Judgement::Blocked => ReviewStatus::Blocked,
+                Judgement::Pending => ReviewStatus::Pending,
             },
             reason: self.reason.filter(|reason| !reason.is_empty()),
         })

@@ -662,12 +662,31 @@ async fn a_name_is_reviewed_and_a_changed_one_again() {
         "pending",
         "it was taken back"
     );
+    // A review can be undone, but not by the writer of the name.
+    review(&moderator, "m", approve).await.expect(200);
+    let undo = json!({"name": "Ann", "status": "pending"});
+    let undone = review(&moderator, "m", undo.clone()).await.expect(200);
+    let of_review = &undone["review"];
+    assert_eq!(
+        (&of_review["status"], &of_review["by"]),
+        (&json!("pending"), &none)
+    );
+    assert_eq!(undone["written_by"], "write");
+    name(&admin, "m", "Cleo").await;
+    let block = json!({"name": "Cleo", "status": "blocked"});
+    review(&admin, "m", block).await.expect(200);
+    let mut undo = undo;
+    undo["name"] = json!("Cleo");
+    review(&admin, "m", undo)
+        .await
+        .expect_problem(403, "forbidden");
+    name(&writer, "m", "Ann").await;
     let audit = admin.get("/v1/audit?member=m").await.expect(200);
     let log = audit["lines"].to_string();
     let is_told = log.contains("name-review") && log.contains("\"approved\"");
     assert!(is_told && !log.contains("Ann"), "{log}");
     for (wrong, pointer) in [
-        (json!({"name": "Ann", "status": "pending"}), "/status"),
+        (json!({"name": "Ann", "status": "hidden"}), "/status"),
         (json!({"name": "", "status": "blocked"}), "/name"),
         (
             json!({"name": "Ann", "status": "blocked", "reason": "x".repeat(501)}),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::browser::Browser;
+use super::browser::{Browser, has};
 use super::{SCRIPT, encoded, world};
 use crate::keys::make_key;
 
@@ -16,7 +16,7 @@ async fn a_member_is_hidden_and_unhidden_with_a_reason_and_an_audit_line() {
     let member = "/console/boards/votes/standings/day/member?member=bob&key=2026-11-21";
     let page = browser.get(member).await.expect(200);
     assert!(
-        page.contains("1 of 2") && page.contains("Why is bob to be hidden?"),
+        page.contains("1 of 2") && page.contains(">Hide</button>"),
         "{page}"
     );
     let place = [("member", "bob"), ("window", "day"), ("key", "2026-11-21")];
@@ -24,10 +24,14 @@ async fn a_member_is_hidden_and_unhidden_with_a_reason_and_an_audit_line() {
     let without_reason = browser.submit(hide, &place).await;
     let text = without_reason.expect(422);
     assert!(
-        text.contains("/reason") && text.contains("What to do"),
+        text.contains("/reason") && text.contains("role=\"alert\"") && text.contains("1 of 2"),
         "{text}"
     );
-    let why = [("reason", "cheating"), ("until", "2026-11-30T08:30")];
+    let why = [
+        ("reason", "cheating"),
+        ("details", "twice"),
+        ("until", "2026-11-30T08:30"),
+    ];
     let hidden = browser.submit(hide, &[&place[..], &why].concat()).await;
     let to = hidden.leads_to().to_owned();
     assert_eq!(to, format!("{member}&done=hidden"));
@@ -36,6 +40,12 @@ async fn a_member_is_hidden_and_unhidden_with_a_reason_and_an_audit_line() {
         page.contains("role=\"status\"") && page.contains("Bring back"),
         "{page}"
     );
+    let top = [
+        "Hidden on this board",
+        "by moderators: cheating: twice.",
+        "Undo",
+    ];
+    has(&page, &top);
     // Only with hidden members it has a rank, and the others have ranks behind it.
     assert!(
         page.contains("The member is hidden") && !page.contains("1 of 2"),
@@ -78,9 +88,13 @@ async fn a_member_is_hidden_and_unhidden_with_a_reason_and_an_audit_line() {
         .get("/console/boards/votes/hidden")
         .await
         .expect(200);
-    for part in ["bob", "cheating", "moderators", "2026-11-30 08:30:00 UTC"] {
-        assert!(page.contains(part), "{part}: {page}");
-    }
+    let parts = [
+        "standings/all/member?member=bob",
+        "cheating",
+        "moderators",
+        "2026-11-30 08:30:00 UTC",
+    ];
+    has(&page, &parts);
     let back = browser
         .submit("/console/boards/votes/unhide", &[("member", "bob")])
         .await;
@@ -128,10 +142,11 @@ async fn a_hidden_member_without_a_standing_can_be_unhidden() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let member = "/console/boards/votes/standings/day/member?member=nobody";
-    let parts = ["not in this standing", "Why is nobody to be hidden?"];
-    browser.read(member, &parts).await;
+    let parts = ["Nothing is known of", "Hide it before it has points"];
+    let page = browser.read(member, &parts).await;
+    assert!(!page.contains("On other boards"), "{page}");
     let place = [("member", "nobody"), ("window", "day")];
-    let fields = [&place[..], &[("reason", "spam & more")]].concat();
+    let fields = [&place[..], &[("reason", ""), ("details", "spam & more")]].concat();
     let hidden = browser
         .carry_out("/console/boards/votes/hide", &fields)
         .await;
@@ -140,6 +155,8 @@ async fn a_hidden_member_without_a_standing_can_be_unhidden() {
     let told = admin.get(hidden_at).await.expect(200);
     let list = admin.get("/v1/boards/votes/hidden").await.expect(200);
     assert_eq!(told, list["hidden"][0]);
+    has(&hidden, &["until somebody brings it back"]);
+    // What was just done is undone by one click.
     browser
         .carry_out("/console/boards/votes/unhide", &place)
         .await;
@@ -195,16 +212,18 @@ async fn a_member_is_hidden_and_unhidden_on_all_boards() {
         .await;
     let order = "/console/member/moderate";
     let hide = [("member", SCRIPT), ("action", "hide")];
+    let eve = "/console/member?member=eve";
     browser
-        .read("/console/member?member=eve", &["Hide on all boards"])
+        .read(eve, &["On all boards, also on those", ">Hide</button>"])
         .await;
-    browser.refuse(order, &hide, &["/reason"]).await;
+    browser
+        .refuse(order, &hide, &["/reason", "Nothing is known of"])
+        .await;
     let why = [("reason", SCRIPT), ("until", "2026-12-24T08:30")];
-    let hidden = browser.submit(order, &[&hide[..], &why].concat()).await;
-    let job = hidden.leads_to().to_owned();
-    browser
-        .read(&job, &["Hide &#60;script&#62;alert(&#39;x&#39;)"])
-        .await;
+    let hidden = browser.carry_out(order, &[&hide[..], &why].concat()).await;
+    has(&hidden, &["Hidden on all boards", "Undo", "/console/jobs"]);
+    let job = "Hide &#60;script&#62;alert(&#39;x&#39;)";
+    browser.read("/console/jobs", &[job]).await;
     let orders = async || admin.get("/v1/moderation").await.expect(200)["hidden"].clone();
     let given = orders().await;
     assert_eq!(
@@ -212,13 +231,70 @@ async fn a_member_is_hidden_and_unhidden_on_all_boards() {
         (&json!(SCRIPT), &json!(SCRIPT))
     );
     assert_eq!(given[0]["until"], "2026-12-24T08:30:00.000Z");
+    let profile = format!("/v1/members/{}/profile", encoded(SCRIPT));
+    admin
+        .put(&profile, json!({"name": "Eve"}))
+        .await
+        .expect(200);
+    let parts = ["2026-12-24 08:30:00 UTC", "&#60;script&#62;", "<b>Eve</b>"];
+    browser.read(list, &parts).await;
+    // On a page of a board one chooses where, and either page brings the member back.
+    let place = [("member", "bob"), ("window", "day"), ("board", "votes")];
+    let everywhere = [("scope", "everywhere"), ("reason", "cheating")];
+    let page = "/console/boards/votes/standings/day/member?member=bob";
     browser
-        .read(list, &["2026-12-24 08:30:00 UTC", "&#60;script&#62;"])
+        .read(page, &["On this board", "On all boards, also later ones"])
         .await;
-    let back = [("member", SCRIPT), ("action", "unhide")];
+    let fields = [&place[..], &everywhere].concat();
+    let hidden = browser
+        .carry_out("/console/boards/votes/hide", &fields)
+        .await;
+    has(
+        &hidden,
+        &["Hidden on all boards", "Undo", "Bring back on all boards"],
+    );
+    assert_eq!(orders().await.as_array().unwrap().len(), 2);
+    let back = [&place[..], &[("action", "unhide")]].concat();
     let back = browser.submit(order, &back).await;
-    browser.read(back.leads_to(), &["back on all boards"]).await;
+    let kept = browser.read(back.leads_to(), &["role=\"status\""]).await;
+    assert!(!kept.contains("Hidden on all boards"), "{kept}");
+    // A list brings back all that are ticked.
+    browser
+        .carry_out("/console/boards/votes/hide", &fields)
+        .await;
+    let ticked = [("list", "hidden"), ("ticked", SCRIPT), ("ticked", "bob")];
+    let back = browser.carry_out(order, &ticked).await;
+    has(&back, &["Nobody is hidden on all boards"]);
     assert_eq!(orders().await, json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_hidden_members_of_a_board_are_brought_back_at_once() {
+    let (world, admin) = world().await;
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    for member in ["ann", "bob", "cid"] {
+        let hidden_at = format!("/v1/boards/votes/hidden/{member}");
+        let hide = json!({"reason": "cheating"});
+        admin.put(&hidden_at, hide).await.expect(200);
+    }
+    let page = "/console/boards/votes/hidden";
+    let parts = ["somebody brings it back", "Bring back all ticked"];
+    browser.read(page, &parts).await;
+    // One that came back meanwhile does not keep the others.
+    admin
+        .delete("/v1/boards/votes/hidden/ann")
+        .await
+        .expect(204);
+    let unhide = "/console/boards/votes/unhide";
+    let ticked = ["ann", "bob"].map(|member| ("ticked", member));
+    let left = browser.carry_out(unhide, &ticked).await;
+    assert!(
+        left.contains("The members are back") && left.contains("cid"),
+        "{left}"
+    );
+    assert!(!left.contains("member=bob"), "{left}");
+    let none = browser.carry_out(unhide, &[]).await;
+    assert!(none.contains("Nobody was ticked"), "{none}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -228,6 +304,10 @@ async fn a_member_is_shown_across_boards() {
     admin.define("other", json!({"windows": ["day"]})).await;
     super::post(&admin, "other", &[("ann", 2), ("bob", 7)]).await;
     admin.define("weekly", json!({"windows": ["week"]})).await;
+    admin
+        .define("empty", json!({"windows": ["month", "day"]}))
+        .await;
+    super::post(&admin, "weekly", &[("ann", 1_234)]).await;
     let profile = json!({"name": SCRIPT});
     let named = admin.put("/v1/members/ann/profile", profile).await;
     named.expect(200);
@@ -235,56 +315,75 @@ async fn a_member_is_shown_across_boards() {
     let hidden = admin.put("/v1/boards/other/hidden/ann", hide).await;
     hidden.expect(200);
 
-    // Who may list boards sees all that have the window, and how the member is hidden.
+    // Each board is there, in a window that it has, and how the member is hidden.
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
     let from = "/console/boards/votes/standings/day/member?member=ann";
-    let page = "/console/member/standings?member=ann";
-    browser
-        .read(from, &[&format!("{page}&#38;window=day")])
-        .await;
+    let page = "/console/member?member=ann";
     let parts = [
         "&#60;script&#62;",
-        ">votes</a>",
-        "2 of 2",
         ">other</a>",
-        "none of 1",
         "cheating &#38; more",
-        "/v1/members/ann/standings?boards=other%2Cvotes",
+        ">weekly</a>",
+        "Week of 16 Nov",
+        "1,234",
+        "No points on 1 board<",
+        "empty/standings/month/member",
+        "/v1/members/ann/standings?boards=weekly&#38;window=week",
     ];
-    let all = browser.read(page, &parts).await;
-    assert!(!all.contains("weekly") && !all.contains(SCRIPT), "{all}");
-    let own = browser.read("/console/member?member=ann", &[page]).await;
-    assert!(own.contains("Profile"), "{own}");
-    let week = browser
-        .read(&format!("{page}&window=week"), &["none of 0"])
-        .await;
-    assert!(!week.contains(">votes</a>"), "{week}");
+    let other = browser.read(from, &[&parts[..], &[page]].concat()).await;
+    assert!(!other.contains(">Votes</a> <small"), "{other}");
+    let all = [">Votes</a>", "2 of 2", "Profile"];
+    let all = browser.read(page, &[&parts[..], &all].concat()).await;
+    assert!(!all.contains(SCRIPT), "{all}");
 
-    // Who may only read some boards names them, sees no hidden member, and is told where nothing is for it.
-    let grant = json!({"scopes": ["read"], "boards": ["votes", "weekly"]});
-    let (_, key) = make_key(&admin, "readers", grant).await;
-    let mut reader = Browser::signed_in(world.client(), &key).await;
-    let to = format!("{page}&#38;boards=votes&#38;window=day");
-    reader.read(from, &[&to]).await;
-    reader.read(page, &["Name boards and a window"]).await;
-    let asked = format!("{page}&boards=votes,+weekly+other&window=day");
-    let parts = ["2 of 2", "/problems/unknown-window", "/problems/forbidden"];
-    let text = reader.read(&asked, &parts).await;
-    assert!(!text.contains("cheating") && !text.contains("/console/members"));
+    // A key that may read sees no hide and no form.
     let mut reader = Browser::signed_in(world.client(), "a-reader").await;
-    let asked = format!("{page}&boards=votes,other&window=day");
-    let text = reader.read(&asked, &["2 of 2", "none of 1"]).await;
-    assert!(!text.contains("cheating"), "{text}");
+    let text = reader.read(page, &[]).await;
+    assert!(!text.contains("cheating") && !text.contains("id=\"moderation\""));
 
-    // A key that may read nothing has no such page.
+    // A key that may read nothing sees no standings.
     let grant = json!({"scopes": ["write"], "boards": ["*"]});
     let (_, key) = make_key(&admin, "writers", grant).await;
     let mut writer = Browser::signed_in(world.client(), &key).await;
-    writer.get(page).await.expect(403);
-    let own = writer
-        .read("/console/member?member=ann", &["Profile"])
+    let own = writer.read(page, &["Profile"]).await;
+    assert!(!own.contains("Votes"), "{own}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn boards_members_and_pages_are_found() {
+    let (world, admin) = world().await;
+    let _following = world.instances[0].follow_api_keys();
+    let definition = json!({"windows": ["day"], "title": "Miles & more", "tags": ["air"]});
+    admin.define("flights", definition).await;
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    browser
+        .read("/console/boards", &["href=\"/console/find\""])
         .await;
-    assert!(!own.contains(page), "{own}");
+    let board = "href=\"/console/boards/flights\"";
+    for query in ["fli", "flights", "miles+%26", "AIR"] {
+        let found = browser.read(&format!("/console/find?q={query}"), &[]).await;
+        let list = found.split_once("id=\"found\"").unwrap().1;
+        assert_eq!(list.matches(board).count(), 1, "{query}: {found}");
+        assert!(!list.contains("/boards/votes"), "{query}: {found}");
+    }
+    let found = browser.read("/console/find?q=%3Cb%3E+j", &[]).await;
+    has(
+        &found,
+        &[
+            "value=\"&#60;b&#62; j\"",
+            "/console/member?member=%3Cb%3E+j",
+        ],
+    );
+    let pages = ["<a href=\"/console/jobs\">Jobs <small>Page", "member=jobs"];
+    browser.read("/console/find?q=jobs", &pages).await;
+    // Nobody finds what it may not open.
+    let grant = json!({"scopes": ["write"], "boards": ["votes"]});
+    let (_, key) = make_key(&admin, "writers", grant).await;
+    let mut writer = Browser::signed_in(world.client(), &key).await;
+    for query in ["flights", "jobs", "audit"] {
+        let path = format!("/console/find?q={query}");
+        writer.read(&path, &["Nothing is called like this"]).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -293,8 +392,9 @@ async fn names_are_reviewed_and_profiles_are_changed() {
     let _following = world.instances[0].follow_api_keys();
     let writer = world.client().with_key("an-admin");
     let profile = |member: &str| format!("/v1/members/{}/profile", encoded(member));
+    let picture = "https://img.example.com/a.png";
     for (member, name) in [("ann", "Ann"), ("bob", "Bob"), (SCRIPT, SCRIPT)] {
-        let put = json!({"name": name, "avatar_url": "https://img.example.com/a.png"});
+        let put = json!({"name": name, "avatar_url": picture});
         writer.put(&profile(member), put).await.expect(200);
     }
     let grant = json!({"scopes": ["moderate"], "boards": ["*"]});
@@ -304,29 +404,35 @@ async fn names_are_reviewed_and_profiles_are_changed() {
     let parts = [
         "Ann",
         "Bob",
-        "https://img.example.com/a.png",
+        picture,
         "&#60;script&#62;",
+        "configuration:admin",
     ];
     browser.read(names, &parts).await;
-    let verdict = |member, name, verdict| {
-        [
-            ("member", member),
-            ("name", name),
-            ("avatar_url", "https://img.example.com/a.png"),
-            ("list", "names"),
-            ("status", ""),
-            ("verdict", verdict),
-            ("reason", "looked at"),
-        ]
+    let item = |member: &str, name: &str| {
+        json!({"member": member, "name": name, "avatar_url": picture}).to_string()
     };
-    let review = "/console/member/review";
-    let left = browser
-        .carry_out(review, &verdict("ann", "Ann", "approved"))
-        .await;
-    assert!(!left.contains(">Ann<"), "{left}");
+    let (ann, bob) = (item("ann", "Ann"), item("bob", "Bob"));
+    let reason = ("reason", "looked at");
+    let fields = [("approved", &*ann), reason];
+    let left = browser.submit(names, &fields).await.expect(200);
+    has(
+        &left,
+        &[
+            "role=\"status\"",
+            "Approved: <b>Ann</b>",
+            "Undo",
+            "Block all ticked",
+        ],
+    );
+    assert!(
+        !left.contains("Approve<span class=\"unseen\"> Ann<"),
+        "{left}"
+    );
     browser
-        .carry_out(review, &verdict("bob", "Bob", "blocked"))
-        .await;
+        .submit(names, &[("blocked", &bob), reason])
+        .await
+        .expect(200);
     let status = async |member: &str| {
         let found = admin.get(&profile(member)).await.expect(200);
         found["review"]["status"].clone()
@@ -337,20 +443,67 @@ async fn names_are_reviewed_and_profiles_are_changed() {
     browser
         .read(blocked, &["Bob", "moderators", "looked at"])
         .await;
-    // Who has seen another name judges nothing.
-    let changed = verdict(SCRIPT, "Old", "approved");
-    let changed = browser.submit(review, &changed).await;
-    assert!(changed.expect(412).contains("name-changed"));
+    // Many are reviewed at once, and the review is undone at once.
+    let both = [("ticked", &*ann), ("ticked", &*bob)];
+    let judged = async |browser: &mut Browser, verdict| {
+        let fields = [&both[..], &[("verdict", verdict)]].concat();
+        browser.submit(names, &fields).await.expect(200);
+        (status("ann").await, status("bob").await)
+    };
+    let twice = |status: &str| (json!(status), json!(status));
+    for verdict in ["pending", "approved", "pending"] {
+        assert_eq!(judged(&mut browser, verdict).await, twice(verdict));
+    }
+    let none = browser.submit(names, &[("verdict", "approved")]).await;
+    assert!(none.expect(200).contains("No name was ticked"));
+    // A moderator that has seen another name judges nothing, and is told which one; the others are judged.
+    let old = item(SCRIPT, "Old");
+    let fields = [("ticked", &*old), ("ticked", &*bob), ("verdict", "blocked")];
+    let changed = browser.submit(names, &fields).await.expect(412);
+    has(
+        &changed,
+        &[
+            "role=\"alert\"",
+            "<b>Old</b>",
+            "name-changed",
+            "Blocked: <b>Bob</b>",
+        ],
+    );
+    // The key that wrote a name can't approve it: it has no button for that.
+    let mut operator = Browser::signed_in(world.client(), "an-admin").await;
+    let told = ["Your key wrote it", "Block<span class=\"unseen\"> Ann"];
+    let page = operator.read(names, &told).await;
+    assert!(
+        !page.contains("Approve<span") && !page.contains("name=\"ticked\""),
+        "{page}"
+    );
+    let refused = operator.submit(names, &[("approved", &ann)]).await;
+    has(
+        &refused.expect(403),
+        &["<b>Ann</b> (ann)", "another key", "href=\"/console/names\""],
+    );
+
     // A profile is not for those who only moderate.
     let own = "/console/member?member=bob";
-    let text = browser.read(own, &["Hide on all boards"]).await;
+    let text = browser.read(own, &[">Hide</button>"]).await;
     assert!(!text.contains("Store the profile") && !text.contains("Erase"));
     let put = "/console/member/profile";
     let refused = browser.submit(put, &[("member", "bob"), ("name", "Rob")]);
     refused.await.expect(403);
 
-    let mut operator = Browser::signed_in(world.client(), "an-admin").await;
-    operator.read(own, &["value=\"Bob\"", "Approve"]).await;
+    let grant = json!({"scopes": ["write", "moderate"], "boards": ["*"]});
+    let (_, key) = make_key(&admin, "staff", grant).await;
+    let mut staff = Browser::signed_in(world.client(), &key).await;
+    staff
+        .read(own, &["value=\"Bob\"", ">Approve</button>"])
+        .await;
+    let fields = [
+        ("member", "bob"),
+        ("ticked", &*bob),
+        ("verdict", "approved"),
+    ];
+    let approved = staff.carry_out("/console/member/review", &fields).await;
+    has(&approved, &["The name is approved", "Undo"]);
     let fields = [
         ("member", "bob"),
         ("name", "Rob"),
@@ -375,7 +528,9 @@ async fn names_are_reviewed_and_profiles_are_changed() {
     }
     let delete = "/console/member/delete-profile";
     let deleted = operator.confirm(delete, &[("member", "bob")], "bob").await;
-    operator.read(deleted.leads_to(), &["has no profile"]).await;
+    operator
+        .read(deleted.leads_to(), &["Give it a profile"])
+        .await;
     let gone = admin.get(&profile("bob")).await;
     gone.expect_problem(404, "profile-not-found");
 }

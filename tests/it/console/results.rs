@@ -397,11 +397,11 @@ async fn a_league_shows_results_of_cohorts_and_seats_of_members() {
         "windows": ["week"], "score_min": 0, "finalize": "1m", "league": league,
     });
     admin.define("b", definition).await;
-    for (day, monday) in [
-        ("2026-11-18", "2026-11-23T01:00:00Z"),
-        ("2026-11-25", "2026-11-30T01:00:00Z"),
+    for (day, monday, new) in [
+        ("2026-11-18", "2026-11-23T01:00:00Z", "bob"),
+        ("2026-11-25", "2026-11-30T01:00:00Z", "eve"),
     ] {
-        send(&admin, day, &[("ann", 5), ("bob", 3)]).await;
+        send(&admin, day, &[("ann", 5), (new, 3)]).await;
         world.set_time(monday);
         close(&world).await;
         world.set_time("2026-11-25T12:00:00Z".max(monday));
@@ -438,6 +438,12 @@ async fn a_league_shows_results_of_cohorts_and_seats_of_members() {
         "{seat}"
     );
     assert!(member.contains("ranks-title"), "{member}");
+    // A single seat is a line, and no chart.
+    let member = browser.get(&format!("{week}/member?member=eve")).await;
+    let member = member.expect(200);
+    let seat = row(&member, ">bronze-1<");
+    assert!(seat.contains("2026-11-23"), "{seat}");
+    assert!(!member.contains("ranks-title"), "{member}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

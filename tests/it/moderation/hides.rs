@@ -454,6 +454,15 @@ async fn the_last_order_for_a_member_wins() {
     let orders = client.get("/v1/moderation").await.expect(200);
     assert_eq!(orders["hidden"][0]["member"], "bob");
     assert_eq!(orders["hidden"].as_array().unwrap().len(), 1);
+    // One member can be asked for.
+    for list in ["/v1/moderation", "/v1/boards/a/hidden"] {
+        let of = async |member: &str| {
+            let found = client.get(&format!("{list}?member={member}")).await;
+            found.expect(200)["hidden"].clone()
+        };
+        assert_eq!(of("bob").await[0]["member"], "bob");
+        assert_eq!(of("ann").await, json!([]));
+    }
     // An order that is given again is the new one.
     let first = order(client, "hide", "bob").await;
     let second = order(client, "hide", "bob").await;

@@ -1,0 +1,165 @@
+//! A member in a standing: its rank, its neighbours, its results in past periods, and its seat in a league.
+
+use axum::http::Method;
+use serde_json::json;
+
+use super::case::{Case, Face};
+use super::history::History;
+use super::movement::Moved;
+use super::standing::{float, share};
+use super::{Frame, if_there, unless, v1};
+use crate::domain::access::Scope;
+use crate::domain::profile::Profile;
+use crate::http::problem::{BOARD_CLOSED, MEMBER_NOT_FOUND, NO_LEAGUE, Problem};
+use crate::leagues::routes::LeagueMemberState;
+use crate::leagues::routes::tiers::{TierBody, TiersBody};
+use crate::standings::routes::answers::{EntryBody, MemberBody};
+use crate::standings::routes::in_league::SeatBody;
+use crate::standings::routes::summary::SummaryBody;
+
+/// How many neighbours on each side are shown.
+const AROUND: &str = "4";
+
+/// A neighbour, and how long its bar is in percent.
+pub(super) struct Neighbour {
+    pub(super) entry: EntryBody,
+    pub(super) share: f64,
+}
+
+impl Neighbour {
+    pub(super) fn profile(&self) -> Option<&Profile> {
+        Some(self.entry.profile.as_ref()?.as_ref()?.profile())
+    }
+}
+
+/// A member in a standing.
+pub(super) struct Place {
+    pub(super) summary: SummaryBody,
+    /// `None` if the member is not in the standing.
+    pub(super) found: Option<MemberBody>,
+    pub(super) around: Vec<Neighbour>,
+    pub(super) history: History,
+    /// In a league, what moderators may know about it.
+    pub(super) player: Option<LeagueMemberState>,
+    /// The tiers that it can be put into.
+    pub(super) tiers: Vec<TierBody>,
+    /// Whether the viewer may let it join and leave a league.
+    pub(super) may_join: bool,
+}
+
+impl Place {
+    pub(super) async fn read(frame: &mut Frame, case: &Case) -> Result<Self, Problem> {
+        let viewer = frame.visitor.clone();
+        let Case {
+            member,
+            board,
+            window,
+            ..
+        } = case;
+        let (may_read, may_write) = (
+            viewer.may_on(Scope::Read, board),
+            viewer.may_on(Scope::Write, board),
+        );
+        let query = [
+            ("key", case.key.as_str()),
+            ("around", AROUND),
+            ("hidden", &case.hidden),
+            ("include", if may_read { "profile" } else { "" }),
+        ];
+        let path = ["boards", board, "standings", window, "members", member];
+        let found = frame.read::<MemberBody>(&path, &query).await;
+        let mut found = unless(found, |kind| kind == MEMBER_NOT_FOUND)?;
+        let history = viewer.history(board, window, member, &case.hidden).await?;
+        let summary = frame
+            .read_window((board, window), "Standings", member)
+            .await?;
+        let may_moderate = viewer.may_on(Scope::Moderate, board);
+        let mut league = None;
+        if may_moderate || may_write {
+            let tiers_at = v1(&["boards", board, "standings", window, "tiers"]);
+            league = if_there(viewer.read::<TiersBody>(&tiers_at).await)?;
+        }
+        let mut player = None;
+        if may_moderate {
+            player = read_player(frame, board, member).await?;
+        }
+        let may_join = may_write && league.is_some();
+        if may_join {
+            let own = json!({"member": member});
+            for part in ["members", "leave"] {
+                let path = ["boards", board, "league", part];
+                frame.example(&Method::POST, &path, Some(&own));
+            }
+        }
+        if frame.may(Scope::Admin) {
+            let own = ["boards", board, "members", member];
+            frame.example(&Method::DELETE, &own, None);
+        }
+        let around = found.as_mut().and_then(|found| found.around.take());
+        Ok(Self {
+            around: neighbours(&summary, around.unwrap_or_default()),
+            summary,
+            found,
+            history,
+            player,
+            tiers: league.map_or_else(Vec::new, |league| league.tiers),
+            may_join,
+        })
+    }
+
+    /// Whether it shows that the member was ever there.
+    pub(super) fn is_known(&self) -> bool {
+        let has_seat = |player: &LeagueMemberState| {
+            player.cohort.is_some() || player.order.is_some() || player.left_from.is_some()
+        };
+        self.found.is_some()
+            || !self.history.lines.is_empty()
+            || self.player.as_ref().is_some_and(has_seat)
+    }
+
+    /// Whether the viewer may know, or do, anything about its seat.
+    pub(super) fn has_seat(&self) -> bool {
+        self.player.is_some() || self.may_join
+    }
+
+    /// Its name and picture, if the standing shows them.
+    pub(super) fn face(&self) -> Option<Face> {
+        Face::in_entry(&self.found.as_ref()?.entry)
+    }
+
+    /// Its seat in the league.
+    pub(super) fn seat(&self) -> Option<&SeatBody> {
+        self.found.as_ref()?.league.as_ref()?.seat.as_ref()
+    }
+
+    /// How it has moved since the previous period.
+    pub(super) fn moved(&self) -> Option<Moved> {
+        let previous = self.found.as_ref()?.previous.as_ref()?;
+        previous.rank_change.map(Moved::by)
+    }
+}
+
+fn neighbours(summary: &SummaryBody, entries: Vec<EntryBody>) -> Vec<Neighbour> {
+    let best = entries.first().map_or(0.0, |first| float(&first.score));
+    let entries = entries.into_iter().map(|entry| Neighbour {
+        share: share(summary.order, best, float(&entry.score)),
+        entry,
+    });
+    entries.collect()
+}
+
+/// What moderators may know about a member of a league; `None` if the board is no league, or is closed.
+async fn read_player(
+    frame: &mut Frame,
+    board: &str,
+    member: &str,
+) -> Result<Option<LeagueMemberState>, Problem> {
+    let played_at = ["boards", board, "league", "members", member];
+    let found = frame.visitor.read(&v1(&played_at)).await;
+    let player = unless(found, |kind| [NO_LEAGUE, BOARD_CLOSED].contains(&kind))?;
+    if player.is_some() {
+        frame.reading(&played_at, &[]);
+        frame.example(&Method::PUT, &played_at, Some(&json!({"tier": "TIER"})));
+    }
+    Ok(player)
+}
