@@ -94,6 +94,7 @@ struct MemoryPage {
 
 /// The memory by board.
 pub(super) async fn memory(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
+    viewer.require(Scope::Configure)?;
     let query = params.of_at_most(BOARDS_MAX);
     let found: List = viewer.read(&v1_with(&["boards"], &query)).await?;
     let measured = stream::iter(found.boards).map(async |Defined { board, .. }| {

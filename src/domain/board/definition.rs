@@ -236,7 +236,7 @@ pub struct Definition {
     #[serde(default)]
     #[schema(max_items = 8)]
     pub quotas: Vec<Quota>,
-    /// How much an event counts in public standings. The *raw* standings, without weights and initial scores, are kept too:
+    /// How much an event counts in public standings. The raw standings, without weights and initial scores, are kept too:
     /// `raw=true`. Only with `update: sum`.
     pub weight: Option<Weights>,
     /// The kinds of period, among the board's windows, that members start with their initial scores

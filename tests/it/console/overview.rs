@@ -9,6 +9,7 @@ use standings::worker;
 use super::browser::Browser;
 use super::{KEYS, NOW, SCRIPT};
 use crate::harness::World;
+use crate::harness::jobs::ClosePeriods;
 use crate::harness::receiver::{Manner, Receiver};
 use crate::keys::make_key;
 use crate::queue::dead_letters::{add_event, event};
@@ -38,6 +39,8 @@ async fn what_waits_or_fails_is_listed_with_links_and_counted_on_every_page() {
     let busy = json!({"windows": ["day"]});
     admin.define("busy", busy).await;
     super::post(&admin, "busy", &[("ann", 1), ("bob", 2)]).await;
+    world.engine().refresh_boards().await.unwrap();
+    world.engine().run(&ClosePeriods).await.unwrap();
     run(JobKind::Instances, &world).await;
     run(JobKind::EventCounts, &world).await;
     sample(&world, "2026-11-21T12:00:10Z").await;
@@ -76,9 +79,9 @@ async fn what_waits_or_fails_is_listed_with_links_and_counted_on_every_page() {
     sample(&world, "2026-11-21T12:05:00Z").await;
     let parts = [
         "Webhook <a href=\"/console/webhooks/site\">site</a>",
-        "1 event of <a href=\"/console/boards/b/queue\">b</a> not applied.",
-        "</a> waiting, the oldest for",
-        "to review: 1.",
+        "<a href=\"/console/boards/b/queue\">b</a>: 1 event not applied.",
+        "</a>: 1 event waiting, the oldest for",
+        ": 1 to review.",
     ];
     let page = browser.read(home, &parts).await;
     assert!(!page.contains("All is well"), "{page}");
@@ -107,7 +110,7 @@ async fn what_waits_or_fails_is_listed_with_links_and_counted_on_every_page() {
     let (_, secret) = make_key(&admin, "moderators", grant).await;
     let mut moderator = Browser::signed_in(world.client(), &secret).await;
     let page = moderator
-        .read(home, &["Webhook <b>site</b>", "to review: 1"])
+        .read(home, &["Webhook <b>site</b>", ": 1 to review"])
         .await;
     for link in ["/console/webhooks", "/console/queues", "/queue\""] {
         assert!(!page.contains(&format!("href=\"{link}")), "{link}: {page}");

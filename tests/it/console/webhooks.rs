@@ -125,7 +125,7 @@ async fn the_state_of_a_webhook_is_seen_at_a_glance_and_failed_messages_are_sent
     };
     send("2026-11-21T12:00:10Z").await;
     browser
-        .read(list, &["pill failing\">Failing", "since <time"])
+        .read(list, &["pill failing\">Failing", "small\">for "])
         .await;
     let page = browser.read(own, &["next try", "the status is 500"]).await;
     assert!(!page.contains("Send all failed again"), "{page}");
