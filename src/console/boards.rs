@@ -21,7 +21,7 @@ const BOARDS_MAX: &str = "25";
 /// How many boards a search shows at most.
 const SHOWN_MAX: usize = 50;
 /// How many boards a search goes through for their titles and tags.
-const SEARCHED_MAX: &str = "1000";
+pub(super) const SEARCHED_MAX: &str = "1000";
 
 /// A board of the list.
 struct ListedBoard {
@@ -147,7 +147,7 @@ async fn listed(frame: &Frame, defined: Defined) -> ListedBoard {
 
 /// The boards whose ids begin like this, and then those that contain it in their id, title or tags. `next` says whether there are more
 /// than were looked at.
-async fn search(frame: &mut Frame, query: &str, tag: &str) -> Result<List, Problem> {
+pub(super) async fn search(frame: &mut Frame, query: &str, tag: &str) -> Result<List, Problem> {
     let all = [("tag", tag), ("limit", SEARCHED_MAX)];
     let mut found: List = frame.read(&["boards"], &all).await?;
     let words = query.to_lowercase();

@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 
 use super::case::Case;
 use super::hidden::{HiddenLine, MEMBERS_MAX, lines_of_all};
+use super::member::CasePage;
 use super::{
-    Answer, Form, Frame, PartParams, Parts, Query, Viewer, Visitor, add, address, html, to, v1,
+    Answer, Form, Frame, PartParams, Parts, Query, Viewer, Visitor, add, address, carry_out, html,
+    to, v1,
 };
 use crate::domain::access::Scope;
 use crate::http::problem::{FORBIDDEN, Problem};
@@ -97,8 +99,11 @@ pub(super) async fn delete_profile(viewer: Viewer, form: Form) -> Answer {
 /// Erases a member on all boards.
 pub(super) async fn erase(viewer: Viewer, form: Form) -> Answer {
     let member = form.field("member");
-    form.confirm(member)?;
     let own = v1(&["members", member]);
-    let job: TaskBody = viewer.call(Method::DELETE, &own, None).await?;
-    Ok(to(&["jobs", &job.id], &[]))
+    let erased = async {
+        form.confirm(member)?;
+        let job: TaskBody = viewer.call(Method::DELETE, &own, None).await?;
+        Ok(to(&["jobs", &job.id], &[]))
+    };
+    carry_out::<CasePage>(&viewer, &Case::of_form("", &form), &form, erased).await
 }

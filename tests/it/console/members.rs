@@ -24,7 +24,7 @@ async fn a_member_is_hidden_and_unhidden_with_a_reason_and_an_audit_line() {
     let without_reason = browser.submit(hide, &place).await;
     let text = without_reason.expect(422);
     assert!(
-        text.contains("/reason") && text.contains("role=\"alert\"") && text.contains("1 of 2"),
+        text.contains("Reason: ") && text.contains("role=\"alert\"") && text.contains("1 of 2"),
         "{text}"
     );
     let why = [
@@ -217,7 +217,7 @@ async fn a_member_is_hidden_and_unhidden_on_all_boards() {
         .read(eve, &["On all boards, also on those", ">Hide</button>"])
         .await;
     browser
-        .refuse(order, &hide, &["/reason", "Nothing is known of"])
+        .refuse(order, &hide, &["Reason: ", "Nothing is known of"])
         .await;
     let why = [("reason", SCRIPT), ("until", "2026-12-24T08:30")];
     let hidden = browser.carry_out(order, &[&hide[..], &why].concat()).await;
@@ -556,7 +556,7 @@ async fn the_tier_of_a_league_member_can_be_set() {
     let to_order = "/console/boards/league/tier";
     let order = |tier| [("member", "ann"), ("window", "week"), ("tier", tier)];
     let unchosen = [&order("")[..], &[("confirm", "ann")]].concat();
-    browser.refuse(to_order, &unchosen, &["/tier"]).await;
+    browser.refuse(to_order, &unchosen, &["Tier: "]).await;
     let ordered = browser.confirm(to_order, &order("silver"), "ann").await;
     let ordered = browser.read(ordered.leads_to(), &["role=\"status\""]).await;
     assert!(ordered.contains("Ordered from 2026-11-23 on"), "{ordered}");
