@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::board::{member_page, standing_page};
-use super::movement::{Moved, Movement};
+use super::movement::Moved;
 use super::shown::name;
 use super::tiles::{Tile, tiles};
 use super::{Answer, Frame, Path, Query, Viewer, Visitor, html};
