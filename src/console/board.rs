@@ -65,13 +65,10 @@ impl Heading {
         window: &str,
     ) -> Self {
         let own = address(&["console", "boards", board], &[]);
-        let first = summary.and_then(|summary| summary.windows.first());
-        let window = match window {
-            "" => first.map_or_else(String::new, |first| first.window.to_string()),
-            window => window.to_owned(),
-        };
+        let window = of_periods(summary, window);
         // Everybody who is signed in may read a public board.
         let may = |page: &str, scope| match scope {
+            Scope::Read if page.contains("{}") => !window.is_empty(),
             Scope::Read if page != "/quotas" => summary.is_some(),
             scope => visitor.may_on(scope, board),
         };
@@ -148,6 +145,15 @@ pub(super) fn pills(summary: &SummaryBody, clock: Clock) -> Vec<(&'static str, S
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// The window, or the first one that has periods, which rolling ones have not; empty if there is none.
+fn of_periods(summary: Option<&SummaryBody>, window: &str) -> String {
+    let windows = summary.into_iter().flat_map(|summary| &summary.windows);
+    let with_periods = windows.filter(|own| !own.window.is_rolling());
+    let names: Vec<String> = with_periods.map(|own| own.window.to_string()).collect();
+    let own = names.iter().find(|name| *name == window);
+    own.or(names.first()).cloned().unwrap_or_default()
 }
 
 impl Frame {

@@ -40,8 +40,9 @@ impl Draft {
                 "/board",
                 "is missing: give the board an id",
             ));
-        } else if let Err(error) = BoardId::parse(&board) {
-            errors.push(FieldError::new("/board", error));
+        } else if BoardId::parse(&board).is_err() {
+            let detail = "must have letters, digits, dots, underscores and hyphens only, begin with a letter or a digit, and have up to 128 characters";
+            errors.push(FieldError::new("/board", detail));
         }
         let text = form.field("definition");
         let definition = if text.is_empty() {
@@ -142,29 +143,18 @@ impl DefinePage {
         refused(status, &self)
     }
 
-    /// The errors of a field, which is named after its place.
-    fn faults(&self, name: &str) -> Vec<String> {
+    /// The errors of a field, which is named after its place, and of up to so many levels within it.
+    fn faults(&self, name: &str, levels: usize) -> Vec<String> {
         let at = format!("/{}", name.replace('.', "/"));
         let is_within = |pointer: &str| {
             let rest = pointer.strip_prefix(&at);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            rest.is_some_and(|rest| {
+                (rest.is_empty() || rest.starts_with('/')) && rest.matches('/').count() <= levels
+            })
         };
         let problem = self.frame.problem.as_ref();
         let errors = problem.into_iter().flat_map(|problem| &problem.errors);
         let own = errors.filter(|error| is_within(&error.pointer));
-        own.map(|error| error.detail.clone()).collect()
-    }
-
-    /// The errors of rows as a whole.
-    fn own_faults(&self, name: &str) -> Vec<String> {
-        let at = format!("/{}", name.replace('.', "/"));
-        let problem = self.frame.problem.as_ref();
-        let errors = problem.into_iter().flat_map(|problem| &problem.errors);
-        let is_own = |pointer: &str| {
-            let rest = pointer.strip_prefix(&at);
-            rest.is_some_and(|rest| rest.matches('/').count() < 2)
-        };
-        let own = errors.filter(|error| is_own(&error.pointer));
         own.map(|error| error.detail.clone()).collect()
     }
 
@@ -198,7 +188,7 @@ impl DefinePage {
             value: form.field(name).to_owned(),
             unit: form.field(&format!("{name}.unit")).to_owned(),
             boxes,
-            faults: self.faults(name),
+            faults: self.faults(name, usize::MAX),
         }
     }
 
@@ -220,7 +210,7 @@ impl DefinePage {
 
     /// Whether something is filled in, or wrong, in a part that is not open by itself.
     fn is_open(&self, part: &Part) -> bool {
-        let wrong = |setting: &Setting| !self.faults(&setting.path).is_empty();
+        let wrong = |setting: &Setting| !self.faults(&setting.path, usize::MAX).is_empty();
         part.settings.iter().any(wrong)
             || (part.name == "League" && !self.draft.definition["league"].is_null())
     }

@@ -65,6 +65,7 @@ mod shown;
 mod sign_in;
 mod standing;
 mod stream;
+mod tiles;
 mod trouble;
 mod upkeep;
 mod webhooks;

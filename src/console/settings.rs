@@ -249,9 +249,12 @@ impl Setting {
                 let unit = UNITS
                     .iter()
                     .find(|(unit, _)| *unit == form.field("span.unit"));
-                unit.map_or_else(String::new, |(_, unit)| {
-                    format!("{} {unit}", form.field("span"))
-                })
+                let unit = unit.map_or("", |(_, unit)| unit);
+                match form.field("span") {
+                    "" => String::new(),
+                    "1" => format!("1 {}", unit.trim_end_matches('s')),
+                    count => format!("{count} {unit}"),
+                }
             }
             (Input::Instant, Value::String(_)) => {
                 let mut form = Form::default();

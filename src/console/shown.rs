@@ -244,6 +244,7 @@ pub(super) fn done(what: &str) -> Option<&'static str> {
         "sent" => "The event is sent. This is what has become of it.",
         "profiles" => "The profiles are stored.",
         "ordered" => "The order is given. It holds from the next period on.",
+        "changed" => "It is saved.",
         "deleted" => "It is deleted.",
         "key-changed" => "Key `{}` changed.",
         "key-deleted" => "Key `{}` deleted.",

@@ -8,9 +8,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::board::{member_page, standing_page};
-use super::movement::{Moved, Movement};
-use super::shown::{grouped, name, padded};
-use super::{Answer, Frame, Path, Query, Viewer, Visitor, html, v1_with};
+use super::movement::Moved;
+use super::shown::name;
+use super::tiles::{Tile, tiles};
+use super::{Answer, Frame, Path, Query, Viewer, Visitor, html};
 use crate::domain::access::Scope;
 use crate::domain::board::Order;
 use crate::domain::league::zone::Zone;
@@ -21,7 +22,7 @@ use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
 use crate::http::problem::{COHORT_REQUIRED, Problem, ProblemBody};
 use crate::leagues::routes::tiers::{CohortBody, TierBody};
-use crate::standings::routes::answers::{EntryBody, PageBody, StandingBody, StatsBody};
+use crate::standings::routes::answers::{EntryBody, PageBody, StandingBody};
 use crate::standings::routes::summary::{PeriodBody, SummaryBody};
 
 /// How many entries a page has.
@@ -185,14 +186,6 @@ impl Bar {
     }
 }
 
-/// A figure above a standing.
-struct Tile {
-    label: String,
-    figure: String,
-    /// The change since the period before, in percent.
-    change: Option<i64>,
-}
-
 /// An entry, how long its bar is in percent, and how it has moved.
 struct Row {
     entry: EntryBody,
@@ -318,52 +311,6 @@ pub(super) fn share(order: Order, best: f64, score: f64) -> f64 {
     }
 }
 
-/// The figures above a standing.
-fn tiles(
-    frame: &Frame,
-    summary: &SummaryBody,
-    found: &PageBody,
-    movement: Option<&Movement>,
-    stats: Option<&StatsBody>,
-) -> Vec<Tile> {
-    let plain = |label: &str, figure: String| Tile {
-        label: label.to_owned(),
-        figure,
-        change: None,
-    };
-    let change = movement.and_then(|movement| {
-        let (before, now) = (
-            i64::try_from(movement.total).ok()?,
-            i64::try_from(found.total).ok()?,
-        );
-        (before > 0).then(|| (now - before) * 100 / before)
-    });
-    let mut tiles = vec![Tile {
-        change,
-        ..plain("Members", grouped(&found.total))
-    }];
-    let counts = stats.map(|stats| [("Voters, about", stats.voters), ("Events", stats.events)]);
-    for (label, count) in counts.into_iter().flatten() {
-        tiles.extend(count.map(|count| plain(label, grouped(&count))));
-    }
-    if let ([first, second, ..], Some(1)) = (&found.entries[..], found.page) {
-        let lead = first.score.distance(second.score);
-        tiles.push(plain("Lead of rank 1", padded(&lead, summary.decimals)));
-    }
-    if let Some(events) = frame.events_a_minute() {
-        tiles.push(plain("Events a minute", grouped(&events)));
-    }
-    if let Some(end) = found.standing.ends_at {
-        let distance = frame.clock.distance(&end);
-        tiles.push(if end > frame.clock.now {
-            plain("Ends in", distance)
-        } else {
-            plain("Ended", format!("{distance} ago"))
-        });
-    }
-    tiles
-}
-
 #[derive(Template)]
 #[template(path = "console/league.html")]
 struct LeaguePage {
@@ -420,13 +367,9 @@ pub(super) async fn show(
     let has_uniques = definition
         .as_ref()
         .is_some_and(|defined| defined.uniques.is_some());
-    let stats = if has_uniques && is_reader {
-        let query = [("key", found.standing.key.as_str())];
-        let stats_at = v1_with(&[&path[..], &["stats"]].concat(), &query);
-        viewer.read(&stats_at).await.ok()
-    } else {
-        None
-    };
+    let stats = viewer
+        .stats(&found.standing, has_uniques && is_reader)
+        .await;
     let tiles = tiles(&frame, &summary, &found, moved, stats.as_ref());
     let zones = viewer.zones(&found.standing, &found.entries).await?;
     if found.total == 0 && frame.may(Scope::Write) {

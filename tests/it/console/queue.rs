@@ -113,7 +113,9 @@ async fn listed_dead_letters_are_replayed_or_deleted_at_once() {
     let fields = [("letter", ids[2].as_str()), ("name", "b")];
     let wrong = [&fields[..], &[("confirm", "old")]].concat();
     let discard = "/console/boards/b/discard";
-    browser.refuse(discard, &wrong, &["/confirm"]).await;
+    browser
+        .refuse(discard, &wrong, &["Confirm: type b here"])
+        .await;
     let typed = [&fields[..], &[("confirm", "b")]].concat();
     let deleted = browser.carry_out(discard, &typed).await;
     assert!(deleted.contains("Dead letters deleted: 1."), "{deleted}");
@@ -128,7 +130,7 @@ async fn the_outcome_of_an_event_is_shown_by_its_id() {
     let mut writer = Browser::signed_in(world.client(), "a-writer").await;
     let votes = "/console/boards/votes/events";
     writer.read("/console/boards/votes", &[votes]).await;
-    let page = writer.read(votes, &["Id of the event"]).await;
+    let page = writer.read(votes, &["Id of an event"]).await;
     assert!(!page.contains("No event of this id"), "{page}");
     let counts = ["It counts", "2026-11-21", ">3<"];
     writer

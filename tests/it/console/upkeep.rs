@@ -31,7 +31,7 @@ async fn a_board_is_closed_moved_and_deleted() {
     }
     browser.read(page, &["You can open it again later."]).await;
     let closed = browser.confirm(close, &[("step", "now")], "votes").await;
-    browser.read(closed.leads_to(), &["It is changed."]).await;
+    browser.read(closed.leads_to(), &["It is saved."]).await;
     assert_eq!(closes_at().await, "2026-11-21T12:00:00.000Z");
     let late = json!({"id": "late", "member": "ann", "score": 1});
     let refused = admin.post("/v1/boards/votes/events", late).await;
