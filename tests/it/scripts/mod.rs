@@ -223,7 +223,7 @@ async fn scripts_that_touch_undeclared_keys_do_nothing_while_their_slot_moves() 
         (&script::SHARD, 1, &["1"; 3]),
         (&script::PURGE, 2, &["1"; 3]),
         (&script::FORGET_NAMES, 2, &["1"]),
-        (&script::PROFILES, 4, &["m", "*", "{}", "1"]),
+        (&script::PROFILES, 6, &["m", "x", "{}", "1", "", ""]),
         (&script::BEGIN_SESSION, 2, &["{}", "1", "1"]),
     ];
     for is_moving in [false, true] {
