@@ -153,7 +153,7 @@ table! {
         A::OPEN => health::livez;
         A::OPEN => health::readyz;
         A::OPEN => health::metrics;
-        A::all(Moderate).or(&[Configure]) => overview::routes::get;
+        A::all(Moderate).or_with(&[Configure]) => overview::routes::get;
         A::all(Configure) => upkeep::routes::instances;
         A::all(Configure) => upkeep::routes::queues;
         A::board(Configure) => upkeep::routes::queue;
