@@ -260,6 +260,7 @@ async fn begin(
         part,
         sender: Sender::new(args.webhook_allow_private),
         queue_bounds: args.queue_bounds(),
+        name_search: args.name_search(),
     };
     let engine = setup.engine(store, Clock::system());
     first_contact(&engine, setting_of(args)).await?;

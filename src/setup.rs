@@ -14,6 +14,7 @@ use crate::operations::warnings::Warned;
 use crate::periods::closings::{self, barriers};
 use crate::periods::turnover::turning;
 use crate::periods::{results, revisions};
+use crate::profiles::search::NameSearch;
 use crate::queue;
 use crate::queue::capacity::{QueueBounds, Rooms};
 use crate::queue::intake::EventLog;
@@ -55,6 +56,8 @@ pub struct Setup {
     pub part: Part,
     /// How many bytes queues may have.
     pub queue_bounds: QueueBounds,
+    /// Whether members can be found by their names.
+    pub name_search: NameSearch,
     /// The log that queued events go through, if there is one.
     pub log: Option<Arc<dyn EventLog>>,
 }
@@ -77,6 +80,8 @@ impl Setup {
             log: self.log,
             ..queue::QueueState::default()
         });
+        // Profiles.
+        states.adopt(self.name_search);
         // Operations.
         states.adopt(Warned::default());
         Arc::new(engine)

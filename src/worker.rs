@@ -24,6 +24,7 @@ use crate::moves::job::Moves;
 use crate::operations::{overview, warnings};
 use crate::periods::closings::work::ClosePeriods;
 use crate::periods::revisions::job::Revisions;
+use crate::profiles::search::job::NameIndex;
 use crate::queue::applying::ApplyQueues;
 use crate::queue::listing::ListQueues;
 use crate::queue::{self, capacity};
@@ -55,6 +56,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Sweep => engine.run(&Sweep).await,
         JobKind::Reservations => engine.run(&LeftBehind::USUAL).await,
         JobKind::Audit => audit::job::trim(engine).await,
+        JobKind::NameIndex => engine.run(&NameIndex).await,
         JobKind::HiddenLists => engine.run(&HiddenLists).await,
         JobKind::Hides => engine.run(&EndedHides).await,
         JobKind::Tasks => engine.run(&Tasks).await,

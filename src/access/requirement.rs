@@ -80,7 +80,7 @@ impl Access {
 
     /// Also grants access with any of these scopes.
     #[must_use]
-    pub const fn or(mut self, scopes: &'static [Scope]) -> Self {
+    pub const fn or_with(mut self, scopes: &'static [Scope]) -> Self {
         self.or = scopes;
         self
     }

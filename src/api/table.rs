@@ -68,7 +68,7 @@ table! {
         A::board(Configure).audited() => boards::routes::patch;
         A::board(Configure) => boards::routes::get;
         A::board(Configure).audited() => boards::routes::delete;
-        A::each(Moderate).or(&[Read, Configure]) => boards::routes::list;
+        A::each(Moderate).or_with(&[Read, Configure]) => boards::routes::list;
         A::public() => standings::routes::summary::get;
         A::board(Configure).audited() => initial::routes::patch;
         A::board(Configure) => initial::routes::get;
@@ -92,6 +92,7 @@ table! {
         A::each(Read) => live::tokens::make;
     }
     "members", "Give members names and pictures, review their names, and erase members." {
+        A::all(Moderate) => profiles::search::routes::find;
         A::all(Write).for_players() => profiles::routes::put;
         A::all(Write).for_players() => profiles::routes::get;
         A::all(Write) => profiles::routes::delete;
@@ -152,7 +153,7 @@ table! {
         A::OPEN => health::livez;
         A::OPEN => health::readyz;
         A::OPEN => health::metrics;
-        A::all(Moderate).or(&[Configure]) => overview::routes::get;
+        A::all(Moderate).or_with(&[Configure]) => overview::routes::get;
         A::all(Configure) => upkeep::routes::instances;
         A::all(Configure) => upkeep::routes::queues;
         A::board(Configure) => upkeep::routes::queue;

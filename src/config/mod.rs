@@ -29,6 +29,7 @@ use crate::embed::EmbedOrigins;
 use crate::http::cors::CorsOrigins;
 use crate::http::proxies::TrustedProxies;
 use crate::kafka::settings::{ClientOptions, Settings, TopicName, TopicUrl};
+use crate::profiles::search::NameSearch;
 use crate::queue::capacity::QueueBounds;
 use crate::runtime::timeouts::TimeoutFactor;
 
@@ -220,6 +221,12 @@ pub struct ServeArgs {
     /// It is read at startup. See docs/profiles.md#the-list-of-patterns.
     #[arg(long, env = "STANDINGS_NAME_BLOCKLIST", help_heading = CONTENT)]
     pub name_blocklist: Option<PathBuf>,
+    /// Lets moderators find members by the words of their names, for which an index is stored.
+    ///
+    /// It takes up to 200 bytes of Redis for each member with a profile. Set it to the same on all instances. See
+    /// docs/profiles.md#finding-members-by-name.
+    #[arg(long, env = "STANDINGS_NAME_SEARCH", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", help_heading = CONTENT)]
+    pub name_search: bool,
     /// Lets webhooks send to private addresses, and without TLS: for tests and closed networks.
     ///
     /// Anyone who may configure webhooks can then send requests to every machine that the service reaches. See
@@ -342,6 +349,13 @@ impl ServeArgs {
     /// For how long lines of the audit log are kept; `None`: until the log is too large.
     pub fn audit_retention(&self) -> Option<Span> {
         (self.audit_days > 0).then(|| Span::days(self.audit_days.into()))
+    }
+
+    /// Whether members can be found by their names.
+    pub fn name_search(&self) -> NameSearch {
+        NameSearch {
+            is_on: self.name_search,
+        }
     }
 
     /// How many bytes queues may have.

@@ -64,6 +64,7 @@ pub mod face;
 pub mod hide;
 pub mod ids;
 pub mod name;
+pub mod name_words;
 pub mod profile;
 
 // Callers, messages to others, and warnings for operators.

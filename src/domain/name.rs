@@ -162,7 +162,7 @@ fn is_mark(character: char) -> bool {
 
 /// Whether it is a mark that any letter may have. Words of scripts such as those of India or Thailand change without their
 /// own marks.
-fn is_accent(character: char) -> bool {
+pub(super) fn is_accent(character: char) -> bool {
     matches!(
         character,
         '\u{300}'..='\u{36f}'
@@ -236,7 +236,7 @@ fn belongs_to_emoji(characters: &[char], place: usize) -> bool {
 }
 
 /// The text, case-folded.
-fn fold(text: &str) -> String {
+pub(super) fn fold(text: &str) -> String {
     let folded = CaseMapper::new().fold_string(text);
     // Folding may leave a text that is not in its normal form.
     let normalizer = ComposingNormalizerBorrowed::new_nfkc();

@@ -150,6 +150,11 @@ problems! {
         "You need not do anything. `GET /v1/boards/{board}/hidden` lists the hidden members.",
         "\"ann\" is not hidden on board run_hero"
         => not_hidden(board: &BoardId, member: &str) "{member:?} is not hidden on board {board}";
+    NAME_SEARCH_OFF = CONFLICT, "name-search-off", "Members can't be found by name",
+        "The service does not store an index of names.",
+        "Look the member up by its id. Or set `STANDINGS_NAME_SEARCH=true` on all instances.",
+        "members can't be found by name: STANDINGS_NAME_SEARCH is not set"
+        => name_search_off() "members can't be found by name: STANDINGS_NAME_SEARCH is not set";
     JOB_NOT_FOUND = NOT_FOUND, "job-not-found", "The job does not exist",
         "There is no job with this id, or it ended more than seven days ago.",
         "Check the id: the response that started the job has it, and its `Location` header has the job's address.",

@@ -93,7 +93,7 @@ pub async fn erase_everywhere(engine: &Engine, member: &MemberId) -> Result<u64,
         None => 0,
     };
     let failed = erase_on_all(engine, &boards, member, number).await?;
-    profiles::store::delete(store, member).await?;
+    profiles::work::forget(engine, member).await?;
     audit::store::forget_member(store, member).await?;
     let forget = Action::Forget(member.clone(), number);
     let begun = tasks::job::begin(engine, forget, failed).await?;

@@ -8,7 +8,10 @@
 //! A write reads what is stored, makes the new record (`domain/profile.rs`, pure), and stores it if nothing has changed
 //! meanwhile. `profiles.lua` updates the sets of names by review status in the same step. So the rules for names and
 //! reviews are pure code, and writes may run concurrently.
+//!
+//! With `STANDINGS_NAME_SEARCH`, moderators find members by the words of their names (`search/`).
 
 pub mod routes;
+pub mod search;
 pub mod store;
 pub mod work;

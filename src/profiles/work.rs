@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::store::{self, ProfileChange, ProfileWritten, StoredProfile};
-use crate::core::{ATTEMPTS_MAX, Engine, Error};
+use crate::core::attempts::until_unchanged;
+use crate::core::{ATTEMPTS_MAX, Engine, Error, Outdated};
 use crate::domain::ids::MemberId;
 use crate::domain::part::Part;
 use crate::domain::problems::Problem;
@@ -136,10 +137,23 @@ async fn plan(
 }
 
 pub async fn delete(engine: &Engine, member: &MemberId) -> Result<(), Error> {
-    if store::delete(&engine.store, member).await? {
+    if forget(engine, member).await? {
         return Ok(());
     }
     Err(Problem::profile_not_found(member).into())
+}
+
+/// Deletes a member's profile, whatever it is, with the words of its name; returns whether there was one.
+pub async fn forget(engine: &Engine, member: &MemberId) -> Result<bool, Error> {
+    until_unchanged(async || {
+        let stored = store::load(&engine.store, &[member.as_str()]).await?.pop();
+        let seen = stored.flatten();
+        match store::delete(&engine.store, member, seen.as_ref()).await? {
+            ProfileWritten::Changed => Err(Error::Again(Outdated::Read)),
+            written => Ok(written == ProfileWritten::Done),
+        }
+    })
+    .await
 }
 
 /// Reviews a member's name: whether it may be shown. `reviewer` is the reviewer's identity, and `by` the name shown to

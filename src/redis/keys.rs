@@ -91,6 +91,8 @@
 //! | --- | --- | --- |
 //! | `st:{profiles:07}:p:alice` | string | the profile of a member, JSON (`domain/profile.rs`) |
 //! | `st:{profiles:07}:pending`, …`:approved`, …`:blocked` | sorted set | members whose name has this review status, all under score 0 |
+//! | `st:{profiles:07}:words` | sorted set | the words of names, with their members (`scripts/lib/name_words.lua`) |
+//! | `st:{profiles:07}:words-state` | string | exists if that does: `filling` with the number of a lease, or `filled` |
 //!
 //! The name of a window that was removed from a board and added again has its epoch appended: `day@5`.
 
@@ -260,6 +262,16 @@ pub fn reviews(bucket: ProfileBucket, status: ReviewStatus) -> String {
 /// The key of how many events of each board were accepted in a minute since the epoch.
 pub fn accepted(minute: i64) -> String {
     format!("st:{{boards}}:accepted:{minute}")
+}
+
+/// The index of the words of a bucket's names (`scripts/lib/name_words.lua`).
+pub fn name_words(bucket: ProfileBucket) -> String {
+    format!("st:{{{}}}:words", bucket.tag())
+}
+
+/// Whether that index exists, and has all names.
+pub fn name_words_state(bucket: ProfileBucket) -> String {
+    format!("st:{{{}}}:words-state", bucket.tag())
 }
 
 /// The keys of a webhook, in the order of its scripts (`scripts/lib/deliveries.lua`).
@@ -754,6 +766,8 @@ mod tests {
         }
         for member in ["alice", "}:1:e:x", "a:b"] {
             assert_eq!(take_apart(&profile(member)), None, "{member}");
+            let words = name_words(ProfileBucket::of(member));
+            assert_eq!(take_apart(&words), None, "{member}");
         }
     }
 

@@ -282,6 +282,10 @@ scripts! {
         PROFILES = "profiles", "#!lua";
         /// Deletes profiles.
         DELETE_PROFILES = "profiles", "#!lua flags=allow-oom";
+        /// Notes that the index of the words of names has all of them.
+        FILL_WORDS = "fill_words", "#!lua";
+        /// Finds members by a word of their names.
+        FIND_NAMES = "find_names", "#!lua flags=no-writes";
     }
     "webhooks" {
         /// Posts messages for webhooks.
@@ -515,6 +519,7 @@ mod tests {
                 "audit_forget",
                 "audit_trim",
                 "profiles",
+                "fill_words",
                 "webhook",
                 "queue_deliveries",
                 "claim_delivery",

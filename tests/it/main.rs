@@ -45,6 +45,7 @@ mod live;
 mod model;
 mod moderation;
 mod moves;
+mod names;
 mod openapi;
 mod overview;
 mod periods;

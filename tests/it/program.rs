@@ -222,7 +222,8 @@ async fn a_copy_of_the_example_starts_and_its_api_keys_work() {
         ("a", 401),
         ("a${x}\\n", 401),
     ] {
-        client.with_key(key).get("/v1/boards").await.expect(status);
+        let asked = client.with_key(key).get("/v1/instances").await;
+        asked.expect(status);
     }
     let log = program.log();
     assert!(

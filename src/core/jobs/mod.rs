@@ -52,6 +52,7 @@
 //! | `reshard` | `moves/job.rs` | lease: moves a board to other shards | 1 s |
 //! | `outboxes` | `webhooks/outbox/job.rs` | moves messages from outboxes to the queues of webhooks | 1 s |
 //! | `webhooks` | `webhooks/deliveries/job.rs` | a loop: sends what is queued for webhooks | 500 ms |
+//! | `name-index` | `profiles/search/job.rs` | lease: fills the index of the words of names, or removes it | 10 s |
 //! | `audit` | `audit/job.rs` | a loop: drops old lines of the audit log | 1 min |
 
 pub mod clock;
@@ -178,6 +179,8 @@ jobs! {
     Reservations = "reservations", Anyone, 1_000;
     /// Drops old lines of the audit log.
     Audit = "audit", Anyone, 60_000;
+    /// Fills the index of the words of names, or removes it.
+    NameIndex = "name-index", Anyone, 10_000;
     /// Finds more members for lists that are kept short and have many hidden members.
     HiddenLists = "hidden-lists", Anyone, 1_000;
     /// Ends hides whose end has come.

@@ -97,7 +97,7 @@ async fn a_key_lists_the_boards_that_it_is_for_and_no_others() {
 async fn only_those_who_may_configure_list_definitions() {
     let world = World::with_keys(2, "2026-11-21T12:00:00Z", KEYS).await;
     let (one, other) = (&world.instances[0], &world.instances[1]);
-    let _following = other.follow_api_keys();
+    let _following = one.follow_api_keys();
     let admin = one.client.with_key("an-admin");
     let definition = json!({"title": "Votes", "windows": ["day", "last-7-days"], "tags": ["tv"],
         "public": true, "weight": {"default": 3}});
@@ -117,7 +117,7 @@ async fn only_those_who_may_configure_list_definitions() {
     assert_eq!(listed(&reader, "tag=tv").await.0, ["a"]);
     let grant = json!({"scopes": ["configure"], "boards": ["a"]});
     let (_, secret) = make_key(&admin, "own", grant).await;
-    let list = other.client.with_key(&secret).get("/v1/boards").await;
+    let list = one.client.with_key(&secret).get("/v1/boards").await;
     let whole = admin.get("/v1/boards/a").await.expect(200);
     assert_eq!(list.expect(200)["boards"], json!([whole]));
     // Also from an instance that has the boards in memory.

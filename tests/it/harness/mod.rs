@@ -36,6 +36,7 @@ use standings::http::listener::{self, Limits, Routers};
 use standings::http::memory::Memory;
 use standings::live::{StreamLimits, Streams};
 use standings::moves;
+use standings::profiles::search::NameSearch;
 use standings::queue::capacity::QueueBounds;
 use standings::queue::intake::EventLog;
 use standings::redis::{Address, Store};
@@ -220,6 +221,16 @@ impl Instance {
         };
         let engine = setup.engine(store(redis_url), clock);
         Self::start_service(Self::limits(), 256, engine, Self::options("")).await
+    }
+
+    /// Starts one whose moderators find members by name.
+    pub async fn start_finding_names(redis_url: &str, clock: Clock, keys: &str) -> Self {
+        let setup = Setup {
+            name_search: NameSearch { is_on: true },
+            ..Setup::default()
+        };
+        let engine = setup.engine(store(redis_url), clock);
+        Self::start_service(Self::limits(), 256, engine, Self::options(keys)).await
     }
 
     /// Starts one that leaves queued events to others.

@@ -12,15 +12,16 @@ use standings::domain::event::Origin;
 use standings::domain::ids::{EventId, MemberId};
 use standings::domain::queued::QueuedEvent;
 use standings::domain::time::Timestamp;
+use standings::profiles::search::job::NameIndex;
 use standings::queue::dead_letters::store::LetterId;
 
 use self::compatible::{breaks, says_so};
 use self::schemas::{Document, example_of};
-use crate::harness::World;
 use crate::harness::client::Client;
 use crate::harness::committed::assert_committed;
 use crate::harness::jobs::ClosePeriods;
 use crate::harness::program::Program;
+use crate::harness::{Instance, World};
 
 /// The variable with which the tests write the committed files; twice if the examples have changed.
 const WRITE: &str = "STANDINGS_WRITE_OPENAPI";
@@ -286,7 +287,10 @@ async fn define_league(client: &Client) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_response_follows_its_schema_and_every_request_must() {
     let world = World::start("2026-11-21T12:00:00Z").await;
-    let client = world.client();
+    let (url, clock) = (world.redis.url(), world.clock.clone());
+    let finding = Instance::start_finding_names(&url, clock, "").await;
+    finding.engine.run(&NameIndex).await.unwrap();
+    let client = &finding.client;
     define_league(client).await;
     // On the page, `standings` come before the profiles that they show.
     let profiles = json!({"profiles": [
@@ -507,6 +511,10 @@ async fn every_example_works_in_the_order_of_the_page() {
             let text = format!("{method} {path}: {} {}", answer.status, answer.text);
             if operation["tags"][0] == "results" && [404, 409].contains(&answer.status.as_u16()) {
                 // The day of the examples is not over, or long gone.
+                continue;
+            }
+            if path == "/v1/members" && answer.status == 409 {
+                // The search is off unless a setting turns it on.
                 continue;
             }
             if path.ends_with("/retry") && answer.status == 404 {

@@ -186,7 +186,9 @@ async fn every_script_has_a_shebang_and_reading_scripts_can_not_write() {
             _ if deletes => "#!lua flags=allow-oom",
             "read" | "hidden" | "journal" | "periods" | "read_rewards" | "erasures"
             | "audit_read" | "quotas" | "reserved" | "scan" | "news" | "refused" | "ties"
-            | "players" | "seated" | "letters" | "waiting" | "tasks" => "#!lua flags=no-writes",
+            | "players" | "seated" | "letters" | "waiting" | "tasks" | "find_names" => {
+                "#!lua flags=no-writes"
+            }
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "note" | "forget_note" | "forget_names" | "purge"
@@ -223,7 +225,7 @@ async fn scripts_that_touch_undeclared_keys_do_nothing_while_their_slot_moves() 
         (&script::SHARD, 1, &["1"; 3]),
         (&script::PURGE, 2, &["1"; 3]),
         (&script::FORGET_NAMES, 2, &["1"]),
-        (&script::PROFILES, 4, &["m", "*", "{}", "1"]),
+        (&script::PROFILES, 6, &["m", "x", "{}", "1", "", ""]),
         (&script::BEGIN_SESSION, 2, &["{}", "1", "1"]),
     ];
     for is_moving in [false, true] {

@@ -161,12 +161,16 @@ async fn the_audit_log_knows_a_bounded_number_of_members_and_drops_the_oldest() 
 async fn a_profile_changes_only_if_the_stored_one_was_seen() {
     let redis = RedisServer::start().await;
     let profile = |member: &str| format!("st:{{profiles:07}}:p:{member}");
-    let sets = ["pending", "approved", "blocked"].map(|set| format!("st:{{profiles:07}}:{set}"));
-    let write = async |writes: &[[&str; 4]]| {
+    let sets = ["pending", "approved", "blocked", "words", "words-state"];
+    let sets = sets.map(|set| format!("st:{{profiles:07}}:{set}"));
+    let write = async |writes: &[[&'static str; 4]]| {
         let profiles = writes.iter().map(|[member, ..]| profile(member));
         let keys: Vec<String> = sets.iter().cloned().chain(profiles).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let args: Vec<&[u8]> = writes.iter().flatten().map(|arg| arg.as_bytes()).collect();
+        let with_words = |[member, seen, new, status]: &[&'static str; 4]| {
+            [*member, seen, new, status, "word\n", "word\n"].map(str::as_bytes)
+        };
+        let args: Vec<&[u8]> = writes.iter().flat_map(with_words).collect();
         run(&redis, &script::PROFILES, &keys, &args).await
     };
     let members = async |set: &str| redis.command(&format!("ZRANGE {set} 0 -1")).await;
@@ -174,8 +178,12 @@ async fn a_profile_changes_only_if_the_stored_one_was_seen() {
         ["ann", "", "{1}", "1"],
         ["ann", "{1}", "{2}", "2"],
         ["bob", "{0}", "{1}", "1"],
+        ["ann", "*", "", "0"],
     ];
-    assert_eq!(write(&first).await, Reply::texts(&["OK", "OK", "CHANGED"]));
+    assert_eq!(
+        write(&first).await,
+        Reply::texts(&["OK", "OK", "CHANGED", "CHANGED"])
+    );
     assert_eq!(
         redis.command(&format!("GET {}", profile("ann"))).await,
         "$3\r\n{2}\r\n"
