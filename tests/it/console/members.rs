@@ -1,9 +1,11 @@
 //! Members: hiding and erasing them, their profiles and reviews.
 
 use serde_json::{Value, json};
+use standings::profiles::search::job::NameIndex;
 
 use super::browser::{Browser, has};
-use super::{SCRIPT, encoded, world};
+use super::{KEYS, SCRIPT, encoded, world};
+use crate::harness::Instance;
 use crate::keys::make_key;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -379,6 +381,21 @@ async fn boards_members_and_pages_are_found() {
     );
     let pages = ["<a href=\"/console/jobs\">Jobs <small>Page", "member=jobs"];
     browser.read("/console/find?q=jobs", &pages).await;
+    // With the search of names, members are found by words of their names.
+    let profile = json!({"name": "Ann Smith"});
+    let named = admin.put("/v1/members/carol/profile", profile).await;
+    named.expect(200);
+    let found = browser.read("/console/find?q=smi", &[]).await;
+    assert!(!found.contains("carol"), "{found}");
+    let (url, clock) = (world.redis.url(), world.clock.clone());
+    let finding = Instance::start_finding_names(&url, clock, KEYS).await;
+    finding.engine.run(&NameIndex).await.unwrap();
+    let mut moderator = Browser::signed_in(&finding.client, "an-admin").await;
+    let parts = [
+        "Ann Smith <small>Member carol",
+        "/console/member?member=carol",
+    ];
+    moderator.read("/console/find?q=smi", &parts).await;
     // Nobody finds what it may not open.
     let grant = json!({"scopes": ["write"], "boards": ["votes"]});
     let (_, key) = make_key(&admin, "writers", grant).await;
