@@ -13,7 +13,7 @@ use crate::standings::routes::answers::EntryBody;
 
 /// A page about a member: for a standing of a board, or for all boards.
 #[derive(Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Case {
     pub(super) member: String,
     /// Empty on the page for all boards.
@@ -21,12 +21,16 @@ pub(super) struct Case {
     pub(super) board: String,
     #[serde(skip)]
     pub(super) window: String,
+    #[serde(default)]
     pub(super) key: String,
     /// `include`: hidden members count for the ranks and totals of the page; empty: they do not.
+    #[serde(default)]
     pub(super) hidden: String,
     /// On the page for all boards, the boards begin after this one.
+    #[serde(default)]
     pub(super) after: String,
     /// What was done before the page was shown.
+    #[serde(default)]
     pub(super) done: String,
 }
 

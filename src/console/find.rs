@@ -6,8 +6,10 @@ use serde::Deserialize;
 use super::boards::{Defined, SEARCHED_MAX, search};
 use super::members::own_page;
 use super::{Answer, Frame, Query, Viewer, address, html, unless};
+use crate::domain::access::Scope;
 use crate::domain::ids::MemberId;
-use crate::http::problem::FORBIDDEN;
+use crate::http::problem::{FORBIDDEN, Problem};
+use crate::profiles::search::routes::NamedMembers;
 
 /// What is looked for.
 #[derive(Default, Deserialize)]
@@ -66,6 +68,7 @@ pub(super) async fn show(viewer: Viewer, Query(params): Query<Params>) -> Answer
     let boards = search(&mut frame, query, "").await;
     let boards = unless(boards, |kind| kind == FORBIDDEN)?.unwrap_or_default();
     found.extend(boards.boards.iter().map(Hit::board));
+    found.extend(named(&mut frame, query).await?);
     if MemberId::parse(query).is_ok() && viewer.require_member().is_ok() {
         found.push(Hit {
             name: query.to_owned(),
@@ -79,4 +82,20 @@ pub(super) async fn show(viewer: Viewer, Query(params): Query<Params>) -> Answer
         found,
         is_partial: boards.next.is_some(),
     })
+}
+
+/// The members that are called like this, if the viewer may look for names and the service keeps an index of them.
+async fn named(frame: &mut Frame, query: &str) -> Result<Vec<Hit>, Problem> {
+    if query.is_empty() || !frame.may(Scope::Moderate) {
+        return Ok(Vec::new());
+    }
+    let found = frame.read(&["members"], &[("name", query)]).await;
+    let found: Option<NamedMembers> = unless(found, |kind| kind.status.is_client_error())?;
+    let members = found.map_or_else(Vec::new, |found| found.members);
+    let members = members.into_iter().map(|found| Hit {
+        kind: format!("Member {}", found.member),
+        address: own_page(&found.member),
+        name: found.name,
+    });
+    Ok(members.collect())
 }

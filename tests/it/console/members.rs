@@ -1,9 +1,11 @@
 //! Members: hiding and erasing them, their profiles and reviews.
 
 use serde_json::{Value, json};
+use standings::profiles::search::job::NameIndex;
 
 use super::browser::{Browser, has};
-use super::{SCRIPT, encoded, world};
+use super::{KEYS, SCRIPT, encoded, world};
+use crate::harness::Instance;
 use crate::keys::make_key;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,7 +44,7 @@ async fn a_member_is_hidden_and_unhidden_with_a_reason_and_an_audit_line() {
     );
     let top = [
         "Hidden on this board",
-        "by moderators: cheating: twice.",
+        " by moderators: cheating: twice.",
         "Undo",
     ];
     has(&page, &top);
@@ -70,16 +72,19 @@ async fn a_member_is_hidden_and_unhidden_with_a_reason_and_an_audit_line() {
     browser.read(&format!("{member}{all}"), &parts).await;
     let standing = "/console/boards/votes/standings/day";
     let page = browser.get(standing).await.expect(200);
-    assert!(!page.contains("bob") && page.contains("1 member"), "{page}");
+    let members = "<dt>Members</dt><dd class=\"figure\">";
+    assert!(!page.contains("bob"), "{page}");
+    has(&page, &[&format!("{members}1")]);
     let page = browser
         .get(&format!("{standing}?hidden=include"))
         .await
         .expect(200);
-    assert!(
-        page.contains("member=bob&#38;key=2026-11-21&#38;hidden=include")
-            && page.contains("hidden ones too"),
-        "{page}"
-    );
+    let parts = [
+        "member=bob&#38;key=2026-11-21&#38;hidden=include",
+        &format!("{members}2"),
+        "hidden</span>",
+    ];
+    has(&page, &parts);
     let mut reader = Browser::signed_in(world.client(), "a-reader").await;
     let public = reader.read(ann, &["1 of 1"]).await;
     assert!(!public.contains("hidden members"), "{public}");
@@ -321,9 +326,9 @@ async fn a_member_is_shown_across_boards() {
     let page = "/console/member?member=ann";
     let parts = [
         "&#60;script&#62;",
-        ">other</a>",
+        "<b>other</b>",
         "cheating &#38; more",
-        ">weekly</a>",
+        "<b>weekly</b>",
         "Week of 16 Nov",
         "1,234",
         "No points on 1 board<",
@@ -331,8 +336,8 @@ async fn a_member_is_shown_across_boards() {
         "/v1/members/ann/standings?boards=weekly&#38;window=week",
     ];
     let other = browser.read(from, &[&parts[..], &[page]].concat()).await;
-    assert!(!other.contains(">Votes</a> <small"), "{other}");
-    let all = [">Votes</a>", "2 of 2", "Profile"];
+    assert!(!other.contains("<b>Votes</b>"), "{other}");
+    let all = ["<b>Votes</b>", "2 of 2", "Profile"];
     let all = browser.read(page, &[&parts[..], &all].concat()).await;
     assert!(!all.contains(SCRIPT), "{all}");
 
@@ -376,6 +381,21 @@ async fn boards_members_and_pages_are_found() {
     );
     let pages = ["<a href=\"/console/jobs\">Jobs <small>Page", "member=jobs"];
     browser.read("/console/find?q=jobs", &pages).await;
+    // With the search of names, members are found by words of their names.
+    let profile = json!({"name": "Ann Smith"});
+    let named = admin.put("/v1/members/carol/profile", profile).await;
+    named.expect(200);
+    let found = browser.read("/console/find?q=smi", &[]).await;
+    assert!(!found.contains("carol"), "{found}");
+    let (url, clock) = (world.redis.url(), world.clock.clone());
+    let finding = Instance::start_finding_names(&url, clock, KEYS).await;
+    finding.engine.run(&NameIndex).await.unwrap();
+    let mut moderator = Browser::signed_in(&finding.client, "an-admin").await;
+    let parts = [
+        "Ann Smith <small>Member carol",
+        "/console/member?member=carol",
+    ];
+    moderator.read("/console/find?q=smi", &parts).await;
     // Nobody finds what it may not open.
     let grant = json!({"scopes": ["write"], "boards": ["votes"]});
     let (_, key) = make_key(&admin, "writers", grant).await;
