@@ -489,7 +489,7 @@ mod tests {
             "update": "max", "order": "asc", "decimals": 2, "score_min": 0, "score_max": 9.25, "ties": "last",
             "ranking": "competition", "timezone": "Europe/Berlin", "week_start": "sunday",
             "windows": ["week", "last-7-days", "minute", "day"],
-            "season": {"start": "2026-01-04T23:00:00.000000Z", "length": "28d"}, "carryover": {"week": 0.2},
+            "season": {"start": "2026-01-04T23:00:00.000Z", "length": "28d"}, "carryover": {"week": 0.2},
             "accept_late": "any", "idempotency": "1h", "retention": {"day": "90d", "hour": "7d"},
             "quotas": [
                 {"name": "q", "by": ["voter"], "window": "day", "max": 1, "measure": "events"},
@@ -507,8 +507,8 @@ mod tests {
                 "cohort_size": 30, "join_until": "1d", "min_cohort": 2, "min_score_to_promote": 1, "idle": "demote",
                 "tiers": [{"name": "bronze", "promote": 0.2, "demote": 0}], "entry_bonus": [{"ranks": [1, 2], "score": 5}],
             },
-            "shards": 16, "ingest": "async", "opens_at": "2026-07-01T10:00:00.000000Z",
-            "closes_at": "2026-12-01T00:00:00.250000Z", "finalize": "10m", "max_delay": "30s",
+            "shards": 16, "ingest": "async", "opens_at": "2026-07-01T10:00:00.000Z",
+            "closes_at": "2026-12-01T00:00:00.250Z", "finalize": "10m", "max_delay": "30s",
         });
         let templates = TEMPLATES
             .iter()
