@@ -118,7 +118,7 @@ impl Language {
             Unit::Minute | Unit::Hour => format!("{date}, {}", start.format("%H:%M")),
             Unit::Day => self.today.replace("{date}", &date),
             Unit::Week => self.week.replace("{date}", &date),
-            Unit::Month => self.month(start),
+            Unit::Month => self.month_and_year(start),
             Unit::Year => self.year.replace("{year}", &start.year().to_string()),
             Unit::Season | Unit::All => {
                 format!("{date} – {}", self.date(local(ends_at.ms() - 1, zone)))
@@ -147,7 +147,7 @@ impl Language {
             .replace("{month}", self.name_of_month(at))
     }
 
-    fn month(&self, at: NaiveDateTime) -> String {
+    fn month_and_year(&self, at: NaiveDateTime) -> String {
         self.month
             .replace("{month}", self.name_of_month(at))
             .replace("{year}", &at.year().to_string())
