@@ -94,7 +94,9 @@ impl Language {
         }
         if decimals > 0 {
             number.push_str(&self.point);
-            number.push_str(&format!("{fraction:0<width$}", width = decimals.into()));
+            number.push_str(fraction);
+            let missing = usize::from(decimals).saturating_sub(fraction.len());
+            number.extend(std::iter::repeat_n('0', missing));
         }
         number
     }
@@ -160,8 +162,8 @@ impl Language {
 
 /// What the clocks of a time zone show, at this time in milliseconds.
 fn local(at_ms: i64, zone: Zone) -> NaiveDateTime {
-    let at_s = at_ms.div_euclid(1_000);
-    let shown = DateTime::from_timestamp(at_s + zone.offset(at_s), 0);
+    let seconds = at_ms.div_euclid(1_000);
+    let shown = DateTime::from_timestamp(seconds + zone.offset(seconds), 0);
     shown.unwrap_or_default().naive_utc()
 }
 
