@@ -20,10 +20,10 @@ const PLAYERS: [(&str, &str, u64); 7] = [
     ("theo_lynx", "Theo Lynx", 80_762),
     ("lila_byte", "Lila Byte", 77_992),
     ("yuki", "ユキ", 74_127),
-    ("mara", "mara", 69_121),
+    ("nora_fox", "Nora Fox", 69_121),
     ("omega", "Ωmega", 61_304),
-    ("milo_tiger", "Milo Tiger", 60_036),
-    ("sami_comet", "Sami Comet", 58_987),
+    ("kai_wolf", "Kai Wolf", 60_036),
+    ("hugo_pixel", "Hugo Pixel", 58_987),
 ];
 
 /// What the form for the first board begins with.

@@ -45,7 +45,7 @@ pub(super) async fn list(headers: HeaderMap) -> Answer {
     for kind in KINDS {
         statuses.entry(kind.status.as_u16()).or_default().push(kind);
     }
-    finished(html(&ProblemsPage { statuses })?)
+    Ok(finished(html(&ProblemsPage { statuses })?))
 }
 
 /// One problem, by the end of its `type`.
@@ -55,11 +55,11 @@ pub(super) async fn explain(Path(name): Path<String>, headers: HeaderMap) -> Ans
         return Ok(negotiated(problem::explain(kind)));
     }
     let is_other = |other: &&Kind| other.status == kind.status && other.name != kind.name;
-    finished(html(&ExplainedPage {
+    Ok(finished(html(&ExplainedPage {
         kind,
         example: kind.example(),
         others: KINDS.iter().filter(is_other).collect(),
-    })?)
+    })?))
 }
 
 /// Whether the client is a browser that shows a page: other clients accept anything, or JSON.
@@ -70,9 +70,9 @@ fn wants_page(headers: &HeaderMap) -> bool {
         .any(|accepted| accepted.contains("text/html"))
 }
 
-fn finished(mut page: Response) -> Answer {
+fn finished(mut page: Response) -> Response {
     set_headers(page.headers_mut(), "");
-    Ok(negotiated(page))
+    negotiated(page)
 }
 
 /// A response of which there is another form.

@@ -94,7 +94,9 @@ impl Language {
         }
         if decimals > 0 {
             number.push_str(&self.point);
-            number.push_str(&format!("{fraction:0<width$}", width = decimals.into()));
+            number.push_str(fraction);
+            let missing = usize::from(decimals).saturating_sub(fraction.len());
+            number.extend(std::iter::repeat_n('0', missing));
         }
         number
     }
@@ -118,7 +120,7 @@ impl Language {
             Unit::Minute | Unit::Hour => format!("{date}, {}", start.format("%H:%M")),
             Unit::Day => self.today.replace("{date}", &date),
             Unit::Week => self.week.replace("{date}", &date),
-            Unit::Month => self.month(start),
+            Unit::Month => self.month_and_year(start),
             Unit::Year => self.year.replace("{year}", &start.year().to_string()),
             Unit::Season | Unit::All => {
                 format!("{date} – {}", self.date(local(ends_at.ms() - 1, zone)))
@@ -147,7 +149,7 @@ impl Language {
             .replace("{month}", self.name_of_month(at))
     }
 
-    fn month(&self, at: NaiveDateTime) -> String {
+    fn month_and_year(&self, at: NaiveDateTime) -> String {
         self.month
             .replace("{month}", self.name_of_month(at))
             .replace("{year}", &at.year().to_string())
@@ -160,8 +162,8 @@ impl Language {
 
 /// What the clocks of a time zone show, at this time in milliseconds.
 fn local(at_ms: i64, zone: Zone) -> NaiveDateTime {
-    let at_s = at_ms.div_euclid(1_000);
-    let shown = DateTime::from_timestamp(at_s + zone.offset(at_s), 0);
+    let seconds = at_ms.div_euclid(1_000);
+    let shown = DateTime::from_timestamp(seconds + zone.offset(seconds), 0);
     shown.unwrap_or_default().naive_utc()
 }
 

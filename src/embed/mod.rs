@@ -218,7 +218,7 @@ impl Embed {
         let page = StandingPage {
             title: if title.is_empty() { board } else { title },
             language,
-            scheme: params.theme.scheme(),
+            scheme: params.theme.color_scheme(),
             colours: params.colours.address(),
             period: language.period(window, times, live.board.calendar.tz),
             key: if window.is_rolling() { "" } else { &shown.key },

@@ -38,7 +38,7 @@ pub(super) enum Theme {
 
 impl Theme {
     /// The value of `color-scheme`.
-    pub(super) fn scheme(self) -> &'static str {
+    pub(super) fn color_scheme(self) -> &'static str {
         match self {
             Self::Light => "light",
             Self::Dark => "dark",

@@ -152,7 +152,7 @@ async fn an_embedded_board_has_no_fault() {
         "/embed/runs/day",
         "/embed/runs/all?size=3&accent=c00&background=002&text=eee",
         "/embed/runs/day?background=ffe",
-        "/embed/runs/day?theme=dark&background=transparent&lang=de&noun=Lied,Lieder",
+        "/embed/runs/day?theme=light&background=transparent&lang=de&noun=Lied,Lieder",
         "/embed/league/week?cohort=bronze-1&theme=light",
     ] {
         chromium.open(&format!("{base}{path}")).await;
