@@ -21,7 +21,7 @@ use crate::queue::dead_letters::store::DeadReason;
 
 /// How many boards with waiting events, and how many dead letters, a part of a list has.
 const QUEUES_MAX: &str = "100";
-const LETTERS_MAX: &str = "50";
+const LETTERS_MAX: &str = "25";
 
 impl Visitor {
     /// The warning that no running instance applies queued events, if that is so and events wait.

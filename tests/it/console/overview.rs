@@ -38,8 +38,8 @@ async fn what_waits_or_fails_is_listed_with_links_and_counted_on_every_page() {
     admin.define("b", definition).await;
     let busy = json!({"windows": ["day"]});
     admin.define("busy", busy).await;
-    super::post(&admin, "busy", &[("ann", 1), ("bob", 2)]).await;
     world.engine().refresh_boards().await.unwrap();
+    super::post(&admin, "busy", &[("ann", 1), ("bob", 2)]).await;
     world.engine().run(&ClosePeriods).await.unwrap();
     run(JobKind::Instances, &world).await;
     run(JobKind::EventCounts, &world).await;
