@@ -50,7 +50,9 @@ pub(super) fn tiles(
             i64::try_from(movement.total).ok()?,
             i64::try_from(found.total).ok()?,
         );
-        (before > 0).then(|| (now - before) * 100 / before)
+        // More than tenfold says nothing in percent.
+        let change = (now - before) * 100 / before.max(1);
+        (before > 0 && change < 1_000).then_some(change)
     });
     let mut tiles = vec![Tile {
         change,

@@ -8,7 +8,7 @@ use crate::harness::World;
 
 /// The tile that says how many members a standing has.
 fn members(count: u64) -> String {
-    format!("<dt>Members</dt><dd class=\"figure\">{count}</dd>")
+    format!("<dt>Members</dt><dd class=\"figure\">{count}<")
 }
 
 #[tokio::test(flavor = "multi_thread")]

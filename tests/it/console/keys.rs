@@ -60,7 +60,7 @@ async fn a_key_is_created_rotated_and_deleted_and_each_secret_is_shown_once() {
     ];
     // Nothing of what was filled in is lost.
     let kept = [
-        "/scopes",
+        "Scopes: must have",
         "value=\"site\"",
         "run_*",
         "value=\"500/m\"",
@@ -141,7 +141,7 @@ async fn what_a_key_allows_is_changed_and_an_expired_one_says_so() {
     ];
     let late = [&wanted[..], &[("expires_at", "2026-11-21T13:00:00")]].concat();
     let kept = [
-        "/expires_at",
+        "Expires at: must be in the future",
         "value=\"write\" checked",
         "Nothing was changed",
     ];

@@ -180,7 +180,11 @@ async fn the_outcome_of_an_event_is_shown_by_its_id() {
         .refuse(
             votes,
             &wrong,
-            &["/score", "value=\"many\"", "&#60;script&#62;"],
+            &[
+                "Score: is not a number",
+                "value=\"many\"",
+                "&#60;script&#62;",
+            ],
         )
         .await;
     let mut reader = Browser::signed_in(world.client(), "a-reader").await;

@@ -34,7 +34,7 @@ async fn a_webhook_is_created_changed_tested_and_deleted_and_deliveries_are_retr
     let refused = browser.submit(list, &wanted("other")).await.expect(403);
     assert!(refused.contains("What to do"), "{refused}");
     let [name, url_there, _, boards] = wanted("votes");
-    let kept = ["/events", "value=\"site\""];
+    let kept = ["Events: must have", "value=\"site\""];
     browser
         .refuse(list, &[name, url_there, boards], &kept)
         .await;
