@@ -204,7 +204,7 @@ impl DefinePage {
     }
 
     /// The parts of the form: those that most boards need, or the others.
-    fn parts(&self, advanced: bool) -> impl Iterator<Item = &'static Part> {
+    fn parts(advanced: bool) -> impl Iterator<Item = &'static Part> {
         PARTS.iter().filter(move |part| part.advanced == advanced)
     }
 
@@ -219,17 +219,12 @@ impl DefinePage {
 /// The frame of a page about a draft.
 fn frame(viewer: &Viewer, draft: &Draft, verb: &str) -> Frame {
     let under = |frame: Frame| frame.under("Boards", "/console/boards");
-    match draft.etag.as_str() {
-        "" => under(Frame::new(viewer, "New board")),
-        _ => {
-            let board = &draft.board;
-            let frame = under(Frame::new(viewer, format!("{verb} {board}")));
-            frame.under(
-                board,
-                address(&["console", "boards", board, "definition"], &[]),
-            )
-        }
+    if draft.etag.is_empty() {
+        return under(Frame::new(viewer, "New board"));
     }
+    let board = &draft.board;
+    let definition = address(&["console", "boards", board, "definition"], &[]);
+    under(Frame::new(viewer, format!("{verb} {board}"))).under(board, definition)
 }
 
 /// Which board, or with which template a new one begins.

@@ -58,7 +58,7 @@ fn origins(defined: Option<&Defined>) -> Vec<(&'static str, &'static str)> {
             let by = defined
                 .quotas
                 .iter()
-                .flat_map(|quota| quota["by"].as_array());
+                .filter_map(|quota| quota["by"].as_array());
             (*name == "voter" && defined.uniques.is_some()) || by.flatten().any(|by| by == name)
         })
     };

@@ -89,8 +89,8 @@ fn of_field(at: Timestamp) -> String {
 }
 
 impl KeyBody {
-    fn has_expired(&self, now: &Timestamp) -> bool {
-        self.expires_at.is_some_and(|at| at <= *now)
+    fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
     }
 }
 

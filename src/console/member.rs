@@ -220,9 +220,10 @@ fn framed(frame: Frame, case: &Case, called: &str) -> Frame {
         return frame.named(title).under(&window, to_window);
     }
     let frame = frame.named(called);
-    match frame.visitor.is_for_people() {
-        true => frame.under("Members", "/console/members"),
-        false => frame,
+    if frame.visitor.is_for_people() {
+        frame.under("Members", "/console/members")
+    } else {
+        frame
     }
 }
 

@@ -37,10 +37,10 @@ impl Visitor {
 
     /// Refuses the page about a member on all boards.
     pub(super) fn require_member(&self) -> Result<(), Problem> {
-        match self.is_for_people() {
-            true => Ok(()),
-            false => self.require_anywhere(Scope::Read),
+        if self.is_for_people() {
+            return Ok(());
         }
+        self.require_anywhere(Scope::Read)
     }
 }
 

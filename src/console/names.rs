@@ -115,9 +115,9 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> An
 
 /// The verdict of a form, and what it is about: the name beside the button, or those that were ticked.
 fn verdict(form: &Form) -> Result<(String, Vec<Item>), Problem> {
-    let one = ["approved", "blocked"].into_iter();
-    let one = one.filter_map(|verdict| Some((verdict, form.given(verdict)?)));
-    let (verdict, items) = match one.last() {
+    let mut verdicts = ["approved", "blocked"].into_iter();
+    let one = verdicts.find_map(|verdict| Some((verdict, form.given(verdict)?)));
+    let (verdict, items) = match one {
         Some((verdict, item)) => (verdict, vec![item]),
         None => (form.required("verdict")?, form.chosen("ticked")),
     };

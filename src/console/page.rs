@@ -76,10 +76,12 @@ impl Visitor {
 
     /// The pages of the whole service that the visitor may see.
     pub(super) fn groups(&self) -> Vec<Group> {
+        // Each page has a name, a path, and whether the visitor may see it.
+        type Pages<'a> = &'a [(&'static str, &'a str, bool)];
         let configures = self.require_anywhere(Scope::Configure).is_ok();
         let (moderates, administers) = (self.may(Scope::Moderate), self.may(Scope::Admin));
         let configures_all = self.may(Scope::Configure);
-        let groups: [(&str, &[(&str, &str, bool)]); 3] = [
+        let groups: [(&str, Pages<'_>); 3] = [
             (
                 "",
                 &[
@@ -116,7 +118,10 @@ impl Visitor {
         });
         let tab = |&(name, page, _): &(&'static str, &str, bool)| Tab {
             name: name.to_owned(),
-            address: address(&["console", page][..1 + usize::from(!page.is_empty())], &[]),
+            address: match page {
+                "" => "/console".to_owned(),
+                page => address(&["console", page], &[]),
+            },
             is_current: own == page,
         };
         let groups = groups.into_iter().map(|(name, pages)| Group {

@@ -76,7 +76,7 @@ pub(super) async fn list(
     Query(Params { before, .. }): Query<Params>,
 ) -> Answer {
     let part = [("before", before.as_str()), ("limit", PERIODS_MAX)];
-    let Lines {
+    let Found {
         frame,
         summary,
         lines,
@@ -116,7 +116,7 @@ pub(super) async fn charts(
         .find(|range| *range == last)
         .unwrap_or(CHARTED);
     let found = lines((&viewer, &board, &window), &[("limit", last)], "Charts").await?;
-    let Lines {
+    let Found {
         frame,
         summary,
         lines,
@@ -153,7 +153,7 @@ fn is_league(lines: &[Line]) -> bool {
 }
 
 /// Some periods of a window, with the frame of a page about them.
-struct Lines {
+struct Found {
     frame: Frame,
     summary: SummaryBody,
     lines: Vec<Line>,
@@ -166,7 +166,7 @@ async fn lines(
     (viewer, board, window): (&Viewer, &str, &str),
     query: &[(&str, &str)],
     part: &str,
-) -> Result<Lines, Problem> {
+) -> Result<Found, Problem> {
     let mut frame = Frame::new(viewer, "");
     let path = ["boards", board, "standings", window, "periods"];
     let PeriodsBody { periods, next } = frame.read(&path, query).await?;
@@ -183,7 +183,7 @@ async fn lines(
         _ => None,
     });
     let stats = stats.chain(std::iter::repeat_with(|| None));
-    Ok(Lines {
+    Ok(Found {
         frame,
         summary,
         lines: periods.into_iter().zip(stats).collect(),

@@ -40,9 +40,9 @@ impl DeadLetterBody {
     }
 
     /// Whether its event may be put back into the queue.
-    fn is_replayable(&self, now: &Timestamp) -> bool {
+    fn is_replayable(&self, now: Timestamp) -> bool {
         let event = self.event.as_ref();
-        event.is_none_or(|event| event.queued_at.saturating_add(AGE_MAX) > *now)
+        event.is_none_or(|event| event.queued_at.saturating_add(AGE_MAX) > now)
     }
 
     /// Why its event was not applied, for people.
@@ -107,7 +107,7 @@ impl Page for QueuesPage {
         }
         let now = frame.clock.now;
         let is_applying =
-            |instance: &InstanceBody| instance.applies_queues && !instance.is_silent(&now);
+            |instance: &InstanceBody| instance.applies_queues && !instance.is_silent(now);
         Ok(Self {
             warning: frame.visitor.unapplied().await,
             frame: frame.named("Queues"),
@@ -160,7 +160,7 @@ impl QueuePage {
     /// Whether there is a dead letter that can be replayed.
     fn has_replayable(&self) -> bool {
         let now = self.frame.clock.now;
-        self.letters.iter().any(|letter| letter.is_replayable(&now))
+        self.letters.iter().any(|letter| letter.is_replayable(now))
     }
 }
 

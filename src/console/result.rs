@@ -141,8 +141,8 @@ pub(super) async fn show(
     html(&ResultPage {
         frame,
         summary,
-        winners,
         found,
+        winners,
         rewards,
         revisions,
         params,

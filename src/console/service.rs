@@ -32,7 +32,7 @@ impl Visitor {
 
 impl InstanceBody {
     /// Whether it has not reported for so long that it may have died.
-    pub(super) fn is_silent(&self, now: &Timestamp) -> bool {
+    pub(super) fn is_silent(&self, now: Timestamp) -> bool {
         now.seconds_after(self.seen_at) > SILENT_AFTER_S
     }
 

@@ -162,9 +162,9 @@ impl Setting {
     pub(super) fn fill_in(&self, name: &str, value: &Value, zone: Zone, form: &mut Form) {
         let text = match (&self.input, value) {
             (Input::Checks { .. }, Value::Array(_)) => {
-                texts(value)
-                    .into_iter()
-                    .for_each(|text| form.fill(name, text));
+                for text in texts(value) {
+                    form.fill(name, text);
+                }
                 return;
             }
             (Input::Rows { columns, .. }, Value::Array(rows)) => {
@@ -370,7 +370,6 @@ impl Reader<'_> {
                 }
             }
             _ if text.is_empty() => return None,
-            Input::Text | Input::Zone | Input::Choice(_) => Ok(text.into()),
             Input::Number => {
                 let number: Result<Number, _> = serde_json::from_str(text);
                 number.map(Value::Number).map_err(|_| "is not a number")
@@ -384,7 +383,7 @@ impl Reader<'_> {
             }
             Input::Ranks => ranks(text).ok_or("must be ranks, such as 1-3"),
             Input::Any if is_json(text) => serde_json::from_str(text).map_err(|_| "is not JSON"),
-            Input::Any => Ok(text.into()),
+            Input::Any | Input::Text | Input::Zone | Input::Choice(_) => Ok(text.into()),
             Input::Extras => {
                 extras(text).ok_or("must be channels and a number, as in partner-a, partner-b: 5")
             }

@@ -8,7 +8,7 @@ use standings::domain::ids::BoardId;
 use standings::worker;
 
 use super::browser::Browser;
-use super::{KEYS, NOW, SCRIPT};
+use super::{KEYS, SCRIPT};
 use crate::harness::World;
 use crate::harness::jobs::ClosePeriods;
 use crate::harness::receiver::{Manner, Receiver};
