@@ -113,7 +113,7 @@ impl Form {
     }
 
     /// Adds a field.
-    pub(super) fn fill(&mut self, name: &str, value: impl Into<String>) {
+    pub(super) fn fill_field(&mut self, name: &str, value: impl Into<String>) {
         self.0.push((name.to_owned(), value.into()));
     }
 

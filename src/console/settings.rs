@@ -163,7 +163,7 @@ impl Setting {
         let text = match (&self.input, value) {
             (Input::Checks { .. }, Value::Array(_)) => {
                 for text in texts(value) {
-                    form.fill(name, text);
+                    form.fill_field(name, text);
                 }
                 return;
             }
@@ -178,7 +178,7 @@ impl Setting {
             }
             (Input::Duration { .. }, Value::String(span)) => {
                 let (count, unit) = span.split_at(span.trim_end_matches(char::is_alphabetic).len());
-                form.fill(&format!("{name}.unit"), unit);
+                form.fill_field(&format!("{name}.unit"), unit);
                 count.to_owned()
             }
             (Input::Instant, Value::String(at)) => {
@@ -209,7 +209,7 @@ impl Setting {
             _ => text(value),
         };
         if !text.is_empty() {
-            form.fill(name, text);
+            form.fill_field(name, text);
         }
     }
 

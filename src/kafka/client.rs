@@ -102,7 +102,7 @@ impl Settings {
         config.set("log.connection.close", "false");
         config.set("topic.metadata.refresh.interval.ms", REFRESH_MS.to_string());
         config.set("reconnect.backoff.max.ms", RECONNECT_MS_MAX.to_string());
-        for (name, value) in options.into_iter().chain(self.options.iter()) {
+        for (name, value) in options.into_iter().chain(self.options.pairs()) {
             config.set(name, value);
         }
         config.set("bootstrap.servers", &self.url.brokers);

@@ -110,7 +110,7 @@ impl ClientOptions {
     }
 
     /// The names and values; a later one overrides an earlier one of that name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
@@ -141,7 +141,7 @@ impl FromStr for ClientOptions {
 impl fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list()
-            .entries(self.iter().map(|(name, _)| name))
+            .entries(self.pairs().map(|(name, _)| name))
             .finish()
     }
 }
@@ -228,7 +228,7 @@ mod tests {
             ("sasl.password", "hush=;1"),
             ("ssl.ca.location", "/b"),
         ];
-        assert_eq!(all.iter().collect::<Vec<_>>(), expected);
+        assert_eq!(all.pairs().collect::<Vec<_>>(), expected);
         let shown = format!("{all:?}");
         assert!(
             shown.contains("sasl.password") && !shown.contains("hush"),

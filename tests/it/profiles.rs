@@ -76,7 +76,7 @@ async fn a_profile_is_written_read_replaced_and_deleted() {
         "attributes": {"z": [1, {"y": null}], "a": "x"}});
     let expected = json!({"member": "a/b", "name": "Ann B.", "avatar_url": "https://img.example.com/a%20b.png",
         "attributes": {"a": "x", "z": [1, {"y": null}]}, "updated_at": "2026-11-21T12:00:00.000Z",
-        "review": {"status": "pending", "reason": null, "by": null, "at": "2026-11-21T12:00:00.000Z"}});
+        "review": {"status": "pending", "reason": null, "by": null, "at": "2026-11-21T12:00:00.000Z"}, "written_by": null});
     assert_eq!(client.put(&path, body.clone()).await.expect(200), expected);
     assert_eq!(client.get(&path).await.expect(200), expected);
     world.set_time("2026-11-21T13:00:00Z");

@@ -299,7 +299,7 @@ async fn a_summary_shows_readers_only_what_a_frontend_needs() {
     );
     let window = |name, key, starts: Option<&str>, ends: Option<&str>| json!({"window": name, "key": key, "starts_at": starts, "ends_at": ends, "state": "live", "total": 2});
     let (today, tomorrow) = ("2026-11-20T16:00:00Z", "2026-11-21T16:00:00Z");
-    let expected = json!({"board": "b", "title": "Votes", "public": true, "order": "desc", "decimals": 1,
+    let expected = json!({"board": "b", "title": "Votes", "public": false, "order": "desc", "decimals": 1,
         "ranking": "competition", "timezone": "Asia/Shanghai", "opens_at": null,
         "closes_at": "2026-12-01T00:00:00.000Z", "idempotency": "1h", "version": null, "windows": [
             window("day", "2026-11-21", Some(today), Some(tomorrow)),

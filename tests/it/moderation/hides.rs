@@ -279,7 +279,7 @@ async fn a_job_reaches_all_boards_however_often_it_is_interrupted() {
         define(client, &format!("b{number}")).await;
     }
     let begun = order(client, "hide", "ann").await;
-    let expected = json!({"id": "1", "kind": "hide", "status": "running", "done": 0, "total": BOARDS,
+    let expected = json!({"id": "1", "kind": "hide", "member": "ann", "status": "running", "done": 0, "total": BOARDS,
         "failed": [], "created_at": "2026-11-21T12:00:00.000Z", "finished_at": null});
     assert_eq!(begun, expected);
     world.set_time("2026-11-21T12:00:05Z");
