@@ -480,6 +480,18 @@ mod tests {
         assert_eq!(outer.collect::<BTreeSet<_>>(), fields);
     }
 
+    /// What is empty is not sent.
+    fn without_empty(value: &mut Value) {
+        if let Value::Object(fields) = value {
+            fields.retain(|_, value| {
+                !value.is_null() && *value != json!([]) && *value != json!({}) && *value != ""
+            });
+            fields.values_mut().for_each(without_empty);
+        } else if let Value::Array(items) = value {
+            items.iter_mut().for_each(without_empty);
+        }
+    }
+
     #[test]
     fn every_setting_comes_back_from_the_form_as_it_was() {
         let zone: Zone = "Europe/Berlin".parse().unwrap();
@@ -519,21 +531,6 @@ mod tests {
             for setting in settings() {
                 setting.fill_in(&setting.path, setting.of(&definition), own, &mut form);
                 assert!(!setting.words(setting.of(&definition), own).is_empty());
-            }
-            let form: Form = form;
-            // What is empty is not sent.
-            fn without_empty(value: &mut Value) {
-                if let Value::Object(fields) = value {
-                    fields.retain(|_, value| {
-                        !value.is_null()
-                            && *value != json!([])
-                            && *value != json!({})
-                            && *value != ""
-                    });
-                    fields.values_mut().for_each(without_empty);
-                } else if let Value::Array(items) = value {
-                    items.iter_mut().for_each(without_empty);
-                }
             }
             without_empty(&mut definition);
             let mut read = read(&form, own);

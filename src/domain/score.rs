@@ -201,6 +201,7 @@ impl ShownScore {
     }
 
     /// How far two scores are from each other.
+    #[must_use]
     pub fn distance(self, other: Self) -> Self {
         let decimals = Decimals(self.decimals.0.max(other.decimals.0));
         let scaled = |shown: Self| {

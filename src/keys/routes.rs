@@ -100,6 +100,10 @@ pub struct KeyList {
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = GrantPatch)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::option_option,
+    reason = "a missing field is kept, and null is a value"
+)]
 pub struct GrantChange {
     /// What its bearer may do; `admin` includes all other scopes.
     #[serde(default, deserialize_with = "given")]

@@ -95,7 +95,8 @@ async fn fill(world: &World, admin: &Client) {
             events.push(event);
         }
         let mut lap = named("lap_times", format!("t{member}"));
-        lap["score"] = json!(80.0 + pick(member, 300_000) as f64 / 1_000.0);
+        lap["score"] =
+            json!(80.0 + f64::from(u32::try_from(pick(member, 300_000)).unwrap()) / 1_000.0);
         let mut played = named("weekly_league", format!("l{member}"));
         played["score"] = json!(1 + pick(member, 900));
         events.extend([lap, played]);

@@ -71,8 +71,8 @@ async fn indexed(world: &World) -> BTreeSet<(String, String)> {
             assert!(block.len() <= 2048, "{}", block.len());
             let (_, lines) = block.split_once('\n').unwrap();
             for line in lines.lines() {
-                let (word, member) = line.split_once('\u{1f}').unwrap();
-                let is_new = all.insert((word.to_owned(), member.to_owned()));
+                let (indexed, member) = line.split_once('\u{1f}').unwrap();
+                let is_new = all.insert((indexed.to_owned(), member.to_owned()));
                 assert!(is_new, "{line:?} is there twice");
             }
         }
@@ -320,10 +320,9 @@ async fn a_member_takes_at_most_200_bytes_of_the_index() {
     let (world, finding) = world().await;
     fill(&finding).await;
     let mut random = Random::new(seed(2));
-    let mut word = |bytes: usize| -> String {
-        let letters =
-            (0..bytes).map(|_| char::from(b'a' + u8::try_from(random.below(26)).unwrap()));
-        letters.collect()
+    let mut letters = |bytes: usize| -> String {
+        let one = |_| char::from(b'a' + u8::try_from(random.below(26)).unwrap());
+        (0..bytes).map(one).collect()
     };
     for (id, words) in [
         (6, &[9][..]),
@@ -335,7 +334,7 @@ async fn a_member_takes_at_most_200_bytes_of_the_index() {
     ] {
         let profiles: Vec<_> = (0..4_000)
             .map(|number| {
-                let name: Vec<_> = words.iter().map(|bytes| word(*bytes)).collect();
+                let name: Vec<_> = words.iter().map(|bytes| letters(*bytes)).collect();
                 (format!("{number:0id$}"), name.join(" "))
             })
             .collect();
@@ -355,7 +354,6 @@ async fn a_member_takes_at_most_200_bytes_of_the_index() {
             };
         }
         let each = bytes / profiles.len();
-        println!("ids of {id} bytes, words of {words:?}: {each} bytes each");
         assert!(each <= 200, "{id} {words:?}: {each}");
         for key in world.redis.keys("st:{profiles:*}:*").await {
             if !key.ends_with(":words-state") {
