@@ -35,6 +35,13 @@ struct EmbedPage {
 }
 
 impl EmbedPage {
+    /// Whether it is a league, and no cohort is named.
+    fn lacks_cohort(&self) -> bool {
+        // A whole period of a league has no total.
+        let mut windows = self.summary.windows.iter();
+        self.params.cohort.is_empty() && windows.any(|own| own.period.total.is_none())
+    }
+
     /// The element that frames the page, as text.
     fn element(&self) -> String {
         let Ok(title) = escape(self.frame.heading.name(), Html);

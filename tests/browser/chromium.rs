@@ -10,10 +10,12 @@ use crate::kit::process::{Process, eventually};
 use crate::webdriver::{By, Session};
 
 /// Chromium draws to no screen, asks nobody else for anything, and runs as root too.
-const ARGUMENTS: [&str; 8] = [
+const ARGUMENTS: [&str; 9] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    // With a narrower window the side bar is a drawer.
+    "--window-size=1280,900",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",

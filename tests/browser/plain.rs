@@ -17,7 +17,7 @@ async fn pages_work_without_scripts() {
     chromium.wait_for("Ann the Great").await;
     assert!(!chromium.text().await.contains("Pause"), "a script has run");
     chromium.open(&format!("{day}/member?member=bob")).await;
-    chromium.fill_in("reason", "cheating").await;
+    chromium.fill_in("details", "a bot").await;
     chromium.press("Hide").await;
     chromium.wait_for("The member is hidden").await;
     chromium.press("Bring back").await;

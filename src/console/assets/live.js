@@ -17,7 +17,8 @@ document.getElementById('pulse')?.append(button, state)
 const query = new URLSearchParams(location.search)
 // A stream tells of the first page, and of what everybody sees.
 const isTold = ['key', 'at', 'page', 'tier', 'after', 'hidden'].every(name => !query.get(name))
-const address = `${location.pathname}/stream?${new URLSearchParams({ cohort: query.get('cohort') ?? '' })}`
+const { href } = document.querySelector('[aria-label="Windows"] [aria-current]')
+const address = `${href}/stream?${new URLSearchParams({ cohort: query.get('cohort') ?? '' })}`
 
 let stream
 let isPaused = false
