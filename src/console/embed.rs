@@ -3,10 +3,12 @@
 use askama::Template;
 use askama::filters::{Html, escape};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::boards::{Defined, List};
-use super::{Answer, Frame, PartParams, Parts, Path, Query, Viewer, address, html};
+use super::{Answer, Frame, PartParams, Parts, Path, Query, Viewer, address, html, v1_with};
 use crate::domain::access::Scope;
+use crate::http::problem::{COHORT_REQUIRED, Problem};
 use crate::standings::routes::summary::SummaryBody;
 
 /// How many boards a part of the list goes through.
@@ -32,16 +34,11 @@ struct EmbedPage {
     params: Params,
     /// The address of the page in the frame.
     address: String,
+    /// Whether it is a league, and no cohort is named.
+    lacks_cohort: bool,
 }
 
 impl EmbedPage {
-    /// Whether it is a league, and no cohort is named.
-    fn lacks_cohort(&self) -> bool {
-        // A whole period of a league has no total.
-        let mut windows = self.summary.windows.iter();
-        self.params.cohort.is_empty() && windows.any(|own| own.period.total.is_none())
-    }
-
     /// The element that frames the page, as text.
     fn element(&self) -> String {
         let Ok(title) = escape(self.frame.heading.name(), Html);
@@ -73,7 +70,11 @@ pub(super) async fn show(
         ("lang", &params.lang),
         ("noun", params.noun.trim()),
     ];
+    let standing = ["boards", board.as_str(), "standings", &params.window];
+    let asked = v1_with(&standing, &[("size", "1"), ("cohort", &params.cohort)]);
+    let found: Result<IgnoredAny, Problem> = viewer.read(&asked).await;
     html(&EmbedPage {
+        lacks_cohort: found.is_err_and(|problem| problem.kind == COHORT_REQUIRED),
         address: address(&["embed", &board, &params.window], &query),
         frame,
         summary,

@@ -35,6 +35,9 @@ for (const select of document.querySelectorAll('select[data-submit]')) {
   if (button) button.hidden = true
 }
 
+// A page of something under way is loaded again and again.
+if (find('[data-reload]')) setTimeout(() => location.reload(), 3000)
+
 // One box ticks all.
 for (const all of document.querySelectorAll('[data-all]')) {
   all.hidden = false
