@@ -35,8 +35,19 @@ for (const select of document.querySelectorAll('select[data-submit]')) {
   if (button) button.hidden = true
 }
 
-// A page of something under way is loaded again and again.
-if (find('[data-reload]')) setTimeout(() => location.reload(), 3000)
+// A page of something under way is read again and again.
+function renewLater() {
+  if (find('[data-reload]')) setTimeout(renew, 3000)
+}
+async function renew() {
+  const response = await fetch(location.href, { redirect: 'manual', cache: 'no-store' }).catch(() => null)
+  if (response?.ok) {
+    const page = new DOMParser().parseFromString(await response.text(), 'text/html')
+    find('main').replaceChildren(...page.querySelector('main').childNodes)
+  }
+  renewLater()
+}
+renewLater()
 
 // One box ticks all.
 for (const all of document.querySelectorAll('[data-all]')) {
