@@ -1,4 +1,4 @@
--- lib/name_words.lua: the index of the words of members' names, by which moderators find members.
+-- lib/name_words.lua: the index of the words of members' names. Moderators find members with it.
 --
 -- A line is `word`, the separator and `member`. Lines are in blocks: an entry in a sorted set takes about 100 bytes more than its
 -- text, so an entry for each line would take three times the memory. A block is an entry under score 0: its bound, a line

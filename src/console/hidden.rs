@@ -212,7 +212,7 @@ fn all_back(results: Vec<Result<(), Problem>>) -> Result<&'static str, Problem> 
     })
 }
 
-/// Why a member is to be hidden: one of the usual reasons, what was written beside it, or both.
+/// Why a member is to be hidden: one of the usual reasons, the text in the field below it, or both.
 fn reason(form: &Form) -> String {
     let parts = ["reason", "details"].map(|name| form.field(name).trim());
     let parts = parts.into_iter().filter(|part| !part.is_empty());

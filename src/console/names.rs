@@ -113,7 +113,7 @@ pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> An
     html(&NamesPage::read(&viewer, params).await?)
 }
 
-/// The verdict of a form, and what it is about: the name beside the button, or those that were ticked.
+/// The verdict of a form, and the names it is about: the one of the button, or those that were ticked.
 fn verdict(form: &Form) -> Result<(String, Vec<Item>), Problem> {
     let mut verdicts = ["approved", "blocked"].into_iter();
     let one = verdicts.find_map(|verdict| Some((verdict, form.given(verdict)?)));

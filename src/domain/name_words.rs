@@ -1,4 +1,4 @@
-//! The words of names, by which moderators find members.
+//! The words of names. Moderators find members with them.
 
 use icu_normalizer::DecomposingNormalizerBorrowed;
 

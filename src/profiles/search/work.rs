@@ -19,7 +19,7 @@ pub struct FoundMembers {
     pub is_complete: bool,
 }
 
-/// Up to `count` members whose names match, in the order of the words by which they are found.
+/// Up to `count` members whose names match, in the order of the words that match.
 pub async fn find(engine: &Engine, query: &NameQuery, count: usize) -> Result<FoundMembers, Error> {
     if !is_on(engine) {
         return Err(Problem::name_search_off().into());
