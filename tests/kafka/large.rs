@@ -41,7 +41,7 @@ async fn a_large_topic_read_repeatedly_follows_the_naive_model() {
         partitions.iter().all(|partition| partition["left"] == 0)
     })
     .await;
-    let page = one.client().get("/console/service").await;
+    let page = one.client().get("/console/queues").await;
     assert!(
         page.text.contains(&format!("{}/5", site.topic.name)),
         "{}",
