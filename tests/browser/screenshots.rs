@@ -1,5 +1,7 @@
 //! The pictures of `docs/console/`: pages of a service with a year's worth of names and a fixed clock. They change only when pages do.
 
+use std::cmp::Reverse;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -13,8 +15,13 @@ use crate::harness::receiver::{Manner, Receiver};
 use crate::harness::{Client, World, repository};
 
 const NOW: &str = "2026-11-25T15:08:30Z";
+const FIRST_DAY: usize = 17;
 const TODAY: usize = 25;
+/// How many tenths of the members play on each day before.
+const SHARES: [usize; TODAY - FIRST_DAY] = [5, 6, 5, 6, 9, 8, 6, 8];
 const KEYS: &str = "write:a-backend,admin:an-admin";
+/// For how long they have played today.
+const MINUTES: usize = 60;
 const MEMBERS: usize = 322;
 /// How many members have a name that nobody has reviewed.
 const NAMES_TO_REVIEW: usize = 12;
@@ -93,7 +100,7 @@ fn event(board: &str, member: usize, day: usize, score: impl Into<Value>) -> Val
 /// What members play on a day, in the order in which they do.
 fn played_on(day: usize) -> Vec<Value> {
     let mut members: Vec<usize> = (0..MEMBERS)
-        .filter(|member| day == TODAY || pick(member + 17 * day, 10) < 5 + day % 4)
+        .filter(|member| day == TODAY || pick(member + 17 * day, 10) < SHARES[day - FIRST_DAY])
         .collect();
     members.sort_by_key(|member| pick(member * 13 + day, 3_600));
     let events = |member: usize| {
@@ -103,12 +110,22 @@ fn played_on(day: usize) -> Vec<Value> {
         let mut vote = event("song_poll", member, day, 1);
         vote["member"] = json!(song);
         vote["voter"] = json!(member.to_string());
-        [
-            event("star_runner", member, day, score(member, day)),
-            event("lap_times", member, day, (lap * 1_000.0).round() / 1_000.0),
-            event("weekly_league", member, day, 1 + pick(member + day, 90)),
-            vote,
-        ]
+        let events = [
+            (10, event("star_runner", member, day, score(member, day))),
+            (
+                3,
+                event("lap_times", member, day, (lap * 1_000.0).round() / 1_000.0),
+            ),
+            (
+                5,
+                event("weekly_league", member, day, 1 + pick(member + day, 90)),
+            ),
+            (7, vote),
+        ];
+        let played = events
+            .into_iter()
+            .filter(move |(tenths, _)| pick(member * tenths, 10) < *tenths);
+        played.map(|(_, event)| event)
     };
     members.into_iter().flat_map(events).collect()
 }
@@ -119,15 +136,19 @@ async fn fill(world: &World) {
     let backend = world.client().with_key("a-backend");
     let engine = world.engine();
     define(&admin).await;
-    for day in 17..TODAY {
+    for day in FIRST_DAY..TODAY {
         world.set_time(&format!("2026-11-{day}T21:00:00Z"));
         send(&backend, "/v1/events", "events", &played_on(day)).await;
+        worker::run(JobKind::EventCounts, engine).await.unwrap();
         world.set_time(&format!("2026-11-{}T01:30:00Z", day + 1));
         engine.run(&ClosePeriods).await.unwrap();
     }
     let today = played_on(TODAY);
-    for (minute, some) in today.chunks(today.len().div_ceil(58)).enumerate() {
-        world.set_time(&format!("2026-11-{TODAY}T{}:30Z", clock_after(10 + minute)));
+    // More and more of them.
+    let until = |minute| today.len() * minute * (minute + MINUTES) / (2 * MINUTES * MINUTES);
+    for minute in 0..MINUTES {
+        world.set_time(&format!("2026-11-{TODAY}T{}:15Z", clock_after(9 + minute)));
+        let some = &today[until(minute)..until(minute + 1)];
         send(&backend, "/v1/events", "events", some).await;
         worker::run(JobKind::EventCounts, engine).await.unwrap();
     }
@@ -172,7 +193,10 @@ async fn the_pictures_of_the_documentation_are_taken() {
     let folder = repository().join("docs/console");
     std::fs::create_dir_all(&folder).unwrap();
     let board = "/console/boards/star_runner";
-    let member = format!("{board}/standings/day/member?member={}", encoded(&id(1)));
+    let mut best: Vec<usize> = (0..MEMBERS).collect();
+    best.sort_by_key(|member| Reverse(score(*member, TODAY)));
+    let sixth = encoded(&id(best[5]));
+    let member = format!("{board}/standings/day/member?member={sixth}");
     let pages = [
         ("board", board.to_owned()),
         ("overview", "/console".to_owned()),
