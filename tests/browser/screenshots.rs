@@ -15,11 +15,9 @@ use crate::harness::receiver::{Manner, Receiver};
 use crate::harness::{Client, World, repository};
 
 const NOW: &str = "2026-11-25T15:08:30Z";
-const FIRST_DAY: usize = 17;
+const FIRST_DAY: usize = 1;
 const TODAY: usize = 25;
-/// How many tenths of the members play on each day before.
-const SHARES: [usize; TODAY - FIRST_DAY] = [5, 6, 5, 6, 9, 8, 6, 8];
-const KEYS: &str = "write:a-backend,admin:an-admin";
+const KEYS: &str = "admin:an-admin";
 /// For how long they have played today.
 const MINUTES: usize = 60;
 const MEMBERS: usize = 322;
@@ -27,11 +25,13 @@ const MEMBERS: usize = 322;
 const NAMES_TO_REVIEW: usize = 12;
 const BYTES_MAX: usize = 900_000;
 
-const FIRST: [&str; 12] = [
+const FIRST: [&str; 16] = [
     "Theo", "Lila", "Hugo", "Kai", "Mara", "Milo", "Sami", "Ωmega", "ユキ", "Noa", "Ada", "Ivo",
+    "Zoë", "Jun", "Élise", "Otto",
 ];
-const LAST: [&str; 9] = [
-    "Lynx", "Byte", "Pixel", "Wolf", "Tiger", "Comet", "Bolt", "Fox", "Owl",
+const LAST: [&str; 12] = [
+    "Lynx", "Byte", "Pixel", "Wolf", "Tiger", "Comet", "Bolt", "Fox", "Owl", "Storm", "Reef",
+    "Quartz",
 ];
 
 /// A number that looks random, and is the same each time.
@@ -39,16 +39,20 @@ fn pick(seed: usize, below: usize) -> usize {
     seed.wrapping_mul(2_654_435_761) % 1_000_003 % below
 }
 
+/// What a member is called: some like numbers, some have only a first name.
 fn name(member: usize) -> String {
-    let (first, last) = (
-        FIRST[pick(member, FIRST.len())],
-        LAST[pick(member + 7, LAST.len())],
-    );
-    format!("{first} {last}{}", 10 + pick(member + 3, 9_000))
+    let first = FIRST[pick(member, FIRST.len())];
+    let last = LAST[pick(member + 7, LAST.len())];
+    match pick(member + 3, 5) {
+        0 => first.to_owned(),
+        1 => format!("{first}{}", 2 + pick(member + 5, 98)),
+        2 => format!("{}_{}", last.to_lowercase(), first.to_lowercase()),
+        _ => format!("{first} {last}"),
+    }
 }
 
 fn id(member: usize) -> String {
-    name(member).to_lowercase().replace(' ', "_")
+    format!("p{}", 10_000 + pick(member + 11, 90_000))
 }
 
 fn encoded(text: &str) -> String {
@@ -63,10 +67,11 @@ async fn send(client: &Client, path: &str, field: &str, all: &[Value]) {
 }
 
 async fn define(admin: &Client) {
+    let reward = |(rank, coins): (u64, u64)| json!({"id": format!("rank-{rank}"), "window": "day", "ranks": [rank, rank], "reward": {"coins": coins}});
+    let rewards: Vec<Value> = [(1, 100), (2, 50), (3, 25)].map(reward).into();
     let runner = json!({
         "title": "Star Runner · Endless Mode", "windows": ["day", "week", "month", "all"], "update": "max", "public": true,
-        "tags": ["arcade"], "finalize": "1h",
-        "rewards": [{"id": "podium", "window": "day", "ranks": [1, 3], "reward": {"coins": 100}}],
+        "tags": ["arcade"], "finalize": "1h", "uniques": "board", "rewards": rewards,
     });
     let poll = json!({"title": "Song of the week", "windows": ["week", "all"], "public": true, "uniques": "member", "tags": ["music"]});
     let laps = json!({"title": "Lap times", "windows": ["month", "all"], "update": "min", "order": "asc", "decimals": 3});
@@ -100,7 +105,7 @@ fn event(board: &str, member: usize, day: usize, score: impl Into<Value>) -> Val
 /// What members play on a day, in the order in which they do.
 fn played_on(day: usize) -> Vec<Value> {
     let mut members: Vec<usize> = (0..MEMBERS)
-        .filter(|member| day == TODAY || pick(member + 17 * day, 10) < SHARES[day - FIRST_DAY])
+        .filter(|member| day == TODAY || pick(member + 17 * day, 100) < 30 + day + pick(day, 25))
         .collect();
     members.sort_by_key(|member| pick(member * 13 + day, 3_600));
     let events = |member: usize| {
@@ -109,9 +114,12 @@ fn played_on(day: usize) -> Vec<Value> {
         let song = format!("song-{}", pick(member * member, 23));
         let mut vote = event("song_poll", member, day, 1);
         vote["member"] = json!(song);
-        vote["voter"] = json!(member.to_string());
+        let mut run = event("star_runner", member, day, score(member, day));
+        for event in [&mut vote, &mut run] {
+            event["voter"] = json!(id(member));
+        }
         let events = [
-            (10, event("star_runner", member, day, score(member, day))),
+            (10, run),
             (
                 3,
                 event("lap_times", member, day, (lap * 1_000.0).round() / 1_000.0),
@@ -130,18 +138,35 @@ fn played_on(day: usize) -> Vec<Value> {
     members.into_iter().flat_map(events).collect()
 }
 
-/// Nine days on four boards, the last one of them half over. A member is hidden, some names wait, a webhook fails.
-async fn fill(world: &World) {
+/// Adds an API key, and returns a client with it, and its secret.
+async fn add_key(world: &World, name: &str, grant: Value) -> (Client, String) {
     let admin = world.client().with_key("an-admin");
-    let backend = world.client().with_key("a-backend");
+    let added = admin
+        .put(&format!("/v1/keys/{name}"), grant)
+        .await
+        .expect(201);
+    let secret = added["secret"].as_str().unwrap();
+    (world.client().with_key(secret), secret.to_owned())
+}
+
+/// A month on four boards, its last day half over. A member is hidden, some names wait, a webhook fails.
+async fn fill(world: &World, admin: &Client, backend: &Client) {
     let engine = world.engine();
-    define(&admin).await;
+    define(admin).await;
     for day in FIRST_DAY..TODAY {
-        world.set_time(&format!("2026-11-{day}T21:00:00Z"));
-        send(&backend, "/v1/events", "events", &played_on(day)).await;
+        world.set_time(&format!("2026-11-{day:02}T21:00:00Z"));
+        send(backend, "/v1/events", "events", &played_on(day)).await;
         worker::run(JobKind::EventCounts, engine).await.unwrap();
-        world.set_time(&format!("2026-11-{}T01:30:00Z", day + 1));
+        world.set_time(&format!("2026-11-{:02}T01:00:00Z", day + 1));
         engine.run(&ClosePeriods).await.unwrap();
+    }
+    let profile = |member| json!({"member": id(member), "name": name(member)});
+    let profiles: Vec<Value> = (NAMES_TO_REVIEW..MEMBERS).map(profile).collect();
+    send(backend, "/v1/profiles", "profiles", &profiles).await;
+    for member in NAMES_TO_REVIEW..MEMBERS {
+        let review = format!("/v1/members/{}/name-review", encoded(&id(member)));
+        let approved = json!({"name": name(member), "status": "approved", "reason": null});
+        admin.put(&review, approved).await.expect(200);
     }
     let today = played_on(TODAY);
     // More and more of them.
@@ -149,16 +174,11 @@ async fn fill(world: &World) {
     for minute in 0..MINUTES {
         world.set_time(&format!("2026-11-{TODAY}T{}:15Z", clock_after(9 + minute)));
         let some = &today[until(minute)..until(minute + 1)];
-        send(&backend, "/v1/events", "events", some).await;
+        send(backend, "/v1/events", "events", some).await;
         worker::run(JobKind::EventCounts, engine).await.unwrap();
-    }
-    let profile = |member| json!({"member": id(member), "name": name(member)});
-    let profiles: Vec<Value> = (0..MEMBERS).map(profile).collect();
-    send(&backend, "/v1/profiles", "profiles", &profiles).await;
-    for member in NAMES_TO_REVIEW..MEMBERS {
-        let review = format!("/v1/members/{}/name-review", encoded(&id(member)));
-        let approved = json!({"name": name(member), "status": "approved", "reason": null});
-        admin.put(&review, approved).await.expect(200);
+        if minute % 5 == 4 {
+            send(backend, "/v1/profiles", "profiles", &[profile(minute / 5)]).await;
+        }
     }
     let hidden = format!("/v1/boards/star_runner/hidden/{}", encoded(&id(40)));
     let hide = json!({"reason": "cheating"});
@@ -185,11 +205,18 @@ fn clock_after(minutes: usize) -> String {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it writes files: SCREENSHOTS=1 make browser"]
 async fn the_pictures_of_the_documentation_are_taken() {
-    let world = World::sending(1, "2026-11-16T12:00:00Z", KEYS).await;
+    let world = World::sending(1, "2026-11-01T00:00:00Z", KEYS).await;
     let base = world.client().base.clone();
-    fill(&world).await;
+    let _following = world.instances[0].follow_api_keys();
+    let everywhere = |scopes: &[&str]| json!({"scopes": scopes, "boards": ["*"]});
+    let (admin, secret) = add_key(&world, "maya", everywhere(&["admin"])).await;
+    let (backend, _) = add_key(&world, "game-server", everywhere(&["read", "write"])).await;
+    fill(&world, &admin, &backend).await;
     let chromium = Chromium::start().await;
-    chromium.sign_in(&base, "an-admin").await;
+    let hidden = json!({"hidden": true});
+    let orders = &chromium.session;
+    orders.order("Emulation.setScrollbarsHidden", hidden).await;
+    chromium.sign_in(&base, &secret).await;
     let folder = repository().join("docs/console");
     std::fs::create_dir_all(&folder).unwrap();
     let board = "/console/boards/star_runner";
