@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::address::member_everywhere;
 use super::boards::{Defined, List};
 use super::case::Face;
 use super::prelude::*;
@@ -70,7 +71,14 @@ impl Across {
             lines,
             absent,
             problems,
-            parts: Parts::new("boards", frame, list.next),
+            parts: Parts {
+                listed: "boards",
+                first: (!after.is_empty()).then(|| member_everywhere(member)),
+                next: list.next.map(|next| {
+                    let query = [("member", member), ("after", &*next)];
+                    address(&["console", "member"], &query)
+                }),
+            },
         }))
     }
 

@@ -150,11 +150,9 @@ impl DefinePage {
                 (rest.is_empty() || rest.starts_with('/')) && rest.matches('/').count() <= levels
             })
         };
-        let errors = self
-            .frame
-            .errors()
-            .filter(|error| is_within(&error.pointer));
-        errors.map(|error| error.detail.clone()).collect()
+        let errors = self.frame.errors();
+        let own = errors.filter(|error| is_within(&error.pointer));
+        own.map(|error| error.detail.clone()).collect()
     }
 
     /// The name of the board's time zone.
@@ -171,14 +169,12 @@ impl DefinePage {
                 let option = options.iter().find(|(own, _)| own == value);
                 option.map_or_else(|| window(value), |(_, words)| words.clone())
             };
-            let own = chosen
-                .iter()
-                .map(|value| ((*value).to_owned(), words(value), true));
-            boxes.extend(own);
-            let others = options
-                .iter()
-                .filter(|(value, _)| !chosen.contains(&value.as_str()));
-            boxes.extend(others.map(|(value, words)| (value.clone(), words.clone(), false)));
+            let others = options.iter().map(|(value, _)| value.as_str());
+            let others = others.filter(|value| !chosen.contains(value));
+            let others: Vec<_> = others.map(|value| (value, false)).collect();
+            let chosen = chosen.iter().map(|value| (*value, true));
+            let all = chosen.chain(others);
+            boxes.extend(all.map(|(value, own)| (value.to_owned(), words(value), own)));
         }
         Control {
             setting,
@@ -421,7 +417,7 @@ fn changes(preview: &BoardPreview, before: &Value, after: &Value, zone: Zone) ->
     let changed = settings().filter(|setting| setting.of(before) != setting.of(after));
     changed
         .map(|setting| {
-            let field = setting.path.split('.').next().unwrap_or_default();
+            let (field, _) = setting.place();
             let own = preview.changes.iter().find(|change| change.field == field);
             let own = own.filter(|_| !preview.created && !said.contains(&field));
             said.push(field);

@@ -83,13 +83,18 @@ mod tests {
     #[test]
     fn each_order_calls_a_route() {
         assert_eq!(orders().count(), ORDERS.lines().count());
+        // The names of parts need not be those of the routes.
+        let shape = |call: &str| {
+            let parts = call.split('/');
+            let parts = parts.map(|part| if part.starts_with('{') { "{}" } else { part });
+            parts.collect::<Vec<_>>().join("/")
+        };
         let routes = routes().into_iter();
-        let routes: Vec<_> = routes
-            .map(|route| format!("{} {}", route.method, route.path))
-            .collect();
+        let routes = routes.map(|route| shape(&format!("{} {}", route.method, route.path)));
+        let routes: Vec<_> = routes.collect();
         for [at, call, ..] in orders() {
-            let call = call.split('?').next().unwrap_or_default();
-            assert!(routes.iter().any(|route| route == call), "{at}: {call}");
+            let call = shape(call.split('?').next().unwrap_or_default());
+            assert!(routes.contains(&call), "{at}: {call}");
         }
     }
 }

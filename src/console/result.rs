@@ -86,6 +86,7 @@ impl Page for ResultPage {
         ];
         let [board, window, key, cohort, after, after_revision] = frame.params(names)?;
         let cohort = ("cohort", &*cohort);
+        frame.path = standing_page(&board, &window, &["periods", &key], &[]);
         let path = period_path(&board, &window, &key, &[]);
         let found: ResultBody = frame.read(&path, &[cohort]).await?;
         // `current` and `previous` may mean another period a moment later.

@@ -144,6 +144,11 @@ impl Setting {
         steps.fold(definition, |value, step| &value[step])
     }
 
+    /// The field of the definition in which it is, and its key there; no key if it is that field.
+    pub(super) fn place(&self) -> (&str, &str) {
+        self.path.split_once('.').unwrap_or((&self.path, ""))
+    }
+
     /// Whether it is a local time.
     pub(super) fn is_instant(&self) -> bool {
         matches!(self.input, Input::Instant)
@@ -221,9 +226,11 @@ impl Setting {
             }
             (input, value) => input.text(value, zone).replace('\n', "; "),
         };
-        Some(words)
-            .filter(|words| !words.is_empty())
-            .unwrap_or_else(|| NONE.to_owned())
+        if words.is_empty() {
+            NONE.to_owned()
+        } else {
+            words
+        }
     }
 }
 
@@ -296,33 +303,21 @@ pub(super) struct Reader<'a> {
 impl Reader<'_> {
     /// The definition that is filled in. What can't be read is in it as text.
     pub(super) fn definition(&mut self) -> Value {
-        let outer = |setting: &Setting| {
-            setting
-                .path
-                .split('.')
-                .next()
-                .unwrap_or_default()
-                .to_owned()
-        };
         let mut fields = Map::new();
         let settings: Vec<&Setting> = settings().collect();
         // The settings of an object follow each other.
-        for settings in settings.chunk_by(|a, b| outer(a) == outer(b)) {
+        for settings in settings.chunk_by(|a, b| a.place().0 == b.place().0) {
+            let (field, _) = settings[0].place();
             let filled = settings.iter().map(|setting| {
-                let key = setting.path.split_once('.').map_or("", |(_, key)| key);
-                (
-                    *setting,
-                    key,
-                    self.value(setting, &setting.path, &setting.path),
-                )
+                let value = self.value(setting, &setting.path, &setting.path);
+                (*setting, setting.place().1, value)
             });
             let mut filled: Vec<Filled<'_>> = filled.collect();
-            let outer = outer(settings[0]);
             let value = match &mut filled[..] {
                 [(_, "", value)] => value.take(),
-                _ => self.object(&outer, filled),
+                _ => self.object(field, filled),
             };
-            fields.extend(value.map(|value| (outer, value)));
+            fields.extend(value.map(|value| (field.to_owned(), value)));
         }
         Value::Object(fields)
     }
@@ -477,7 +472,7 @@ mod tests {
             .keys()
             .map(String::as_str)
             .collect();
-        let outer = settings().filter_map(|setting| setting.path.split('.').next());
+        let outer = settings().map(|setting| setting.place().0);
         assert_eq!(outer.collect::<BTreeSet<_>>(), fields);
     }
 
