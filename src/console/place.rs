@@ -1,16 +1,11 @@
 //! A member in a standing: its rank, its neighbours, its results in past periods, and its seat in a league.
 
-use axum::http::Method;
-use serde_json::json;
-
 use super::case::{Case, Face};
 use super::history::History;
 use super::movement::Moved;
+use super::prelude::*;
 use super::standing::{float, share};
-use super::{Frame, if_there, unless, v1};
-use crate::domain::access::Scope;
-use crate::domain::profile::Profile;
-use crate::http::problem::{BOARD_CLOSED, MEMBER_NOT_FOUND, NO_LEAGUE, Problem};
+use crate::http::problem::{BOARD_CLOSED, MEMBER_NOT_FOUND, NO_LEAGUE};
 use crate::leagues::routes::LeagueMemberState;
 use crate::leagues::routes::tiers::{TierBody, TiersBody};
 use crate::standings::routes::answers::{EntryBody, MemberBody};
@@ -24,12 +19,6 @@ const AROUND: &str = "4";
 pub(super) struct Neighbour {
     pub(super) entry: EntryBody,
     pub(super) share: f64,
-}
-
-impl Neighbour {
-    pub(super) fn profile(&self) -> Option<&Profile> {
-        Some(self.entry.profile.as_ref()?.as_ref()?.profile())
-    }
 }
 
 /// A member in a standing.
@@ -50,16 +39,9 @@ pub(super) struct Place {
 impl Place {
     pub(super) async fn read(frame: &mut Frame, case: &Case) -> Result<Self, Problem> {
         let viewer = frame.visitor.clone();
-        let Case {
-            member,
-            board,
-            window,
-            ..
-        } = case;
-        let (may_read, may_write) = (
-            viewer.may_on(Scope::Read, board),
-            viewer.may_on(Scope::Write, board),
-        );
+        let (member, board, window) = (&case.member, &case.board, &case.window);
+        let may_read = viewer.may_on(Scope::Read, board);
+        let may_write = viewer.may_on(Scope::Write, board);
         let query = [
             ("key", case.key.as_str()),
             ("around", AROUND),

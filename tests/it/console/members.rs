@@ -274,6 +274,24 @@ async fn a_member_is_hidden_and_unhidden_on_all_boards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_hide_is_a_time_of_the_zone_of_its_board() {
+    let (world, admin) = world().await;
+    let definition = json!({"windows": ["day"], "timezone": "Asia/Shanghai"});
+    admin.define("east", definition).await;
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    let place = [("member", "ann"), ("window", "day"), ("board", "east")];
+    let until = [("reason", "cheating"), ("until", "2026-11-30T08:30")];
+    let fields = [&place[..], &until].concat();
+    let page = "/console/boards/east/standings/day/member?member=ann";
+    browser.read(page, &["Until <small>(Asia/Shanghai)"]).await;
+    browser
+        .carry_out("/console/boards/east/hide", &fields)
+        .await;
+    let hidden = admin.get("/v1/boards/east/hidden/ann").await.expect(200);
+    assert_eq!(hidden["until"], "2026-11-30T00:30:00.000Z");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_hidden_members_of_a_board_are_brought_back_at_once() {
     let (world, admin) = world().await;
     let mut browser = Browser::signed_in(world.client(), "an-admin").await;
