@@ -40,7 +40,7 @@ pub(super) enum Input {
         #[serde(default)]
         others: String,
     },
-    /// Texts, one in a line.
+    /// Texts, one per line.
     Lines,
     /// An object with a field in a line: `ann, 3`.
     Pairs,

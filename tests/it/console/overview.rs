@@ -61,7 +61,7 @@ async fn what_waits_or_fails_is_listed_with_links_and_counted_on_every_page() {
     let well = browser.read(home, &parts).await;
     let (events, _) = well.split_once("Periods that close next").unwrap();
     assert!(events.contains("<td class=\"number\">2</td>"), "{well}");
-    for part in ["class=\"count", "What needs a look"] {
+    for part in ["class=\"count", "Needs attention"] {
         assert!(!well.contains(part), "{part}: {well}");
     }
 
