@@ -55,9 +55,9 @@ impl Page for UpkeepPage {
         frame.example(&Method::DELETE, &own, None);
         Ok(Self {
             frame,
-            may_read,
             definition,
             waiting,
+            may_read,
             shards,
         })
     }
