@@ -1,6 +1,8 @@
 //! What is known of a member, on a page of a board and on one for all boards: whether it is hidden, its rank and neighbours,
 //! its other boards; and the forms that hide it, bring it back, erase it, and seat it in a league.
 
+use tokio::join;
+
 use super::across::Across;
 use super::board::{member_page, standing_page};
 use super::case::{Case, Face};
@@ -111,11 +113,20 @@ impl Page for CasePage {
         } else {
             frame.visitor.require_member()?;
         }
-        let [hidden, hidden_everywhere] = read_hides(&mut frame, &case).await?;
-        let mut profile = None;
-        if frame.visitor.may(Scope::Write) {
-            let profile_at = v1(&["members", member, "profile"]);
-            profile = if_there(frame.get::<MemberProfile>(&profile_at).await)?;
+        let (hidden, hidden_everywhere, profile) = join!(
+            read_hide(&frame, &case),
+            read_hide_everywhere(&frame, member),
+            read_profile(&frame, member),
+        );
+        let (hidden, hidden_everywhere, profile) = (hidden?, hidden_everywhere?, profile?);
+        if case.is_of_board() && frame.may(Scope::Moderate) {
+            let why = json!({"reason": REASONS[0]});
+            let (method, why) = match hidden {
+                Some(_) => (Method::DELETE, None),
+                None => (Method::PUT, Some(&why)),
+            };
+            let path = ["boards", &case.board, "hidden", member];
+            frame.example(&method, &path, why);
         }
         if place.is_none() {
             examples(&mut frame, member);
@@ -188,24 +199,33 @@ fn framed(frame: Frame, case: &Case, called: &str) -> Frame {
     }
 }
 
-/// The member's hides on the board of the page and on all boards, as far as the viewer may know; with an example of how to
-/// hide it on the board, or to bring it back.
-async fn read_hides(frame: &mut Frame, case: &Case) -> Result<[Option<HiddenMember>; 2], Problem> {
-    let (mut here, mut everywhere) = (None, None);
-    if case.is_of_board() && frame.may(Scope::Moderate) {
-        let hidden_at = ["boards", &case.board, "hidden", &case.member];
-        here = if_there(frame.get(&v1(&hidden_at)).await)?;
-        let why = json!({"reason": REASONS[0]});
-        let (method, why) = match here {
-            Some(_) => (Method::DELETE, None),
-            None => (Method::PUT, Some(&why)),
-        };
-        frame.example(&method, &hidden_at, why);
+/// The member's hide on the board of the page, as far as the viewer may know.
+async fn read_hide(frame: &Frame, case: &Case) -> Result<Option<HiddenMember>, Problem> {
+    if !case.is_of_board() || !frame.may(Scope::Moderate) {
+        return Ok(None);
     }
-    if frame.visitor.may(Scope::Moderate) {
-        let asked = v1_with(&["moderation"], &[("member", &case.member)]);
-        let mut found: HiddenList = frame.get(&asked).await?;
-        everywhere = found.hidden.pop();
+    let hidden_at = v1(&["boards", &case.board, "hidden", &case.member]);
+    if_there(frame.get(&hidden_at).await)
+}
+
+/// Its hide on all boards, as far as the viewer may know.
+async fn read_hide_everywhere(
+    frame: &Frame,
+    member: &str,
+) -> Result<Option<HiddenMember>, Problem> {
+    if !frame.visitor.may(Scope::Moderate) {
+        return Ok(None);
     }
-    Ok([here, everywhere])
+    let asked = v1_with(&["moderation"], &[("member", member)]);
+    let mut found: HiddenList = frame.get(&asked).await?;
+    Ok(found.hidden.pop())
+}
+
+/// Its profile, if the viewer may read it.
+async fn read_profile(frame: &Frame, member: &str) -> Result<Option<MemberProfile>, Problem> {
+    if !frame.visitor.may(Scope::Write) {
+        return Ok(None);
+    }
+    let profile_at = v1(&["members", member, "profile"]);
+    if_there(frame.get(&profile_at).await)
 }

@@ -340,7 +340,7 @@ pub(super) trait Page: Template + Sized {
 
 /// Shows such a page.
 pub(super) async fn show<P: Page>(frame: Frame) -> Answer {
-    html(&P::read(frame).await?)
+    html(&Box::pin(P::read(frame)).await?)
 }
 
 /// Does what a form asks for. If that is refused, the page of the form says so, with what was filled in.
@@ -356,7 +356,7 @@ pub(super) async fn carry_out<P: Page>(
     let mut frame = Frame::new(viewer, "");
     frame.form = form.clone();
     let status = frame.refuse(problem);
-    refused(status, &P::read(frame).await?)
+    refused(status, &Box::pin(P::read(frame)).await?)
 }
 
 /// Redirects to a page of the console after something was done.

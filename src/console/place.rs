@@ -1,5 +1,7 @@
 //! A member in a standing: its rank, its neighbours, its results in past periods, and its seat in a league.
 
+use tokio::join;
+
 use super::case::{Case, Face};
 use super::history::History;
 use super::movement::Moved;
@@ -49,18 +51,24 @@ impl Place {
             ("include", if may_read { "profile" } else { "" }),
         ];
         let path = ["boards", board, "standings", window, "members", member];
-        let found = frame.read::<MemberBody>(&path, &query).await;
-        let mut found = unless(found, |kind| kind == MEMBER_NOT_FOUND)?;
-        let history = viewer.history(board, window, member, &case.hidden).await?;
-        let summary = frame
-            .read_window((board, window), "Standings", member)
-            .await?;
+        let found_at = frame.reading(&path, &query);
         let may_moderate = viewer.may_on(Scope::Moderate, board);
-        let mut league = None;
-        if may_moderate || may_write {
-            let tiers_at = v1(&["boards", board, "standings", window, "tiers"]);
-            league = if_there(viewer.read::<TiersBody>(&tiers_at).await)?;
-        }
+        let tiers_at = v1(&["boards", board, "standings", window, "tiers"]);
+        let league = async {
+            if !may_moderate && !may_write {
+                return Ok(None);
+            }
+            if_there(viewer.read::<TiersBody>(&tiers_at).await)
+        };
+        let (found, history, summary, league) = join!(
+            frame.get::<MemberBody>(&found_at),
+            viewer.history(board, window, member, &case.hidden),
+            frame.summary(board),
+            league,
+        );
+        let mut found = unless(found, |kind| kind == MEMBER_NOT_FOUND)?;
+        let (history, summary, league) = (history?, summary?, league?);
+        frame.set_standing(&summary, window, "Standings", member);
         let mut player = None;
         if may_moderate {
             player = read_player(frame, board, member).await?;

@@ -248,7 +248,10 @@ async fn a_member_is_hidden_and_unhidden_on_all_boards() {
     let everywhere = [("scope", "everywhere"), ("reason", "cheating")];
     let page = "/console/boards/votes/standings/day/member?member=bob";
     browser
-        .read(page, &["On this board", "On all boards, including future ones"])
+        .read(
+            page,
+            &["On this board", "On all boards, including future ones"],
+        )
         .await;
     let fields = [&place[..], &everywhere].concat();
     let hidden = browser
