@@ -219,7 +219,10 @@ async fn a_member_is_hidden_and_unhidden_on_all_boards() {
     let hide = [("member", SCRIPT), ("action", "hide")];
     let eve = "/console/member?member=eve";
     browser
-        .read(eve, &["On all boards, also on those", ">Hide</button>"])
+        .read(
+            eve,
+            &["On all boards, including future ones", ">Hide</button>"],
+        )
         .await;
     browser
         .refuse(order, &hide, &["Reason: ", "Nothing is known of"])
