@@ -5,7 +5,7 @@ use super::shown::pretty;
 use crate::audit::routes::{AuditLine, AuditLog};
 
 /// How many lines a part of the log has.
-const LINES_MAX: &str = "50";
+const LINES_MAX: &str = "25";
 
 #[derive(Template)]
 #[template(path = "console/audit.html")]
