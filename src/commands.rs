@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -11,23 +12,32 @@ use crate::http::packed;
 use crate::server;
 use crate::setup;
 
+/// How long the end of the process waits for calls that block. One that leaves a group of Kafka goes on for ever if the brokers
+/// are gone.
+const END_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// Carries out a command; returns the exit status. Not an `async fn`: the calling crate would compile again what that awaits.
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
-    tokio::runtime::Runtime::new()?.block_on(async {
-        match command {
-            Command::Serve(args) => server::serve(*args, stop_signal()?).await?,
-            Command::Worker(args) => server::work(*args, stop_signal()?).await?,
-            Command::Import(args) => return Ok(import::command(*args).await),
-            Command::Reshard(args) => reshard::command(*args).await?,
-            Command::Check(args) => {
-                return Ok(check::command(*args, setup::engine, stop_signal()?).await);
-            }
-            Command::Token(args) => token::command(&args)?,
-            Command::Openapi => io::stdout().write_all(&packed::document())?,
-            Command::Healthcheck { url } => healthcheck::command(&url).await?,
+    let runtime = tokio::runtime::Runtime::new()?;
+    let status = runtime.block_on(carry_out(command));
+    runtime.shutdown_timeout(END_TIME_MAX);
+    status
+}
+
+async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Serve(args) => server::serve(*args, stop_signal()?).await?,
+        Command::Worker(args) => server::work(*args, stop_signal()?).await?,
+        Command::Import(args) => return Ok(import::command(*args).await),
+        Command::Reshard(args) => reshard::command(*args).await?,
+        Command::Check(args) => {
+            return Ok(check::command(*args, setup::engine, stop_signal()?).await);
         }
-        Ok(ExitCode::SUCCESS)
-    })
+        Command::Token(args) => token::command(&args)?,
+        Command::Openapi => io::stdout().write_all(&packed::document())?,
+        Command::Healthcheck { url } => healthcheck::command(&url).await?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Ends when the process is signalled to stop.
