@@ -8,8 +8,8 @@ use serde_json::{Number, json};
 use super::boards::Defined;
 use super::{Answer, Form, Frame, Page, Path, Viewer, add, carry_out, to};
 use crate::domain::access::Scope;
+use crate::history::routes::{EventOutcome, EventStatusBody, EventStatuses};
 use crate::http::problem::Problem;
-use crate::queue::event_status::routes::{EventOutcome, EventStatusBody, EventStatuses};
 use crate::redis::random;
 
 /// How many random bytes the id of an event sent from here has.
