@@ -444,8 +444,9 @@ fn in_short(lines: &[Line]) -> String {
         line.map_or(f64::NAN, Line::ratio)
     });
     format!(
-        "Compared with [Podium](https://github.com/topfreegames/podium), another leaderboard service on Redis, on the same machine: \
-         {one:.1} times as many single scores per second, {hundred:.1} times as many in batches of a hundred, {any_page:.1} times as \
-         many reads of a page and {member:.1} times as many reads of a member ([BENCHMARKS.md](BENCHMARKS.md#beside-podium)).\n"
+        "On the same machine, Standings takes {one:.1} times as many single scores per second as \
+         [Podium](https://github.com/topfreegames/podium), another leaderboard service on Redis, and {hundred:.1} times as many in \
+         batches of a hundred. It serves {any_page:.1} times as many pages, and {member:.1} times as many members \
+         ([BENCHMARKS.md](BENCHMARKS.md#beside-podium)).\n"
     )
 }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::address::member_everywhere;
 use super::boards::{Defined, List};
 use super::case::Face;
-use super::members::own_page;
-use super::{Frame, Parts, Visitor, if_there, unless, v1, v1_with};
-use crate::domain::access::Scope;
-use crate::http::problem::{FORBIDDEN, Problem};
+use super::prelude::*;
+use crate::http::problem::FORBIDDEN;
 use crate::moderation::routes::HiddenMember;
 use crate::runtime::join::try_join_all;
 use crate::standings::routes::across::{BoardEntry, BoardProblem, BoardStanding, MemberStandings};
@@ -33,23 +32,6 @@ pub(super) struct Across {
     pub(super) parts: Parts,
 }
 
-impl Defined {
-    /// The window with the most of a board: all time, or else the first one.
-    fn widest(&self) -> Option<&str> {
-        let mut windows = self.windows.iter();
-        let all = windows.find(|window| *window == "all");
-        all.or(self.windows.first()).map(String::as_str)
-    }
-
-    /// The board's title, or its id.
-    pub(super) fn name(&self) -> &str {
-        match self.title.as_str() {
-            "" => &self.board,
-            title => title,
-        }
-    }
-}
-
 impl Across {
     /// Reads the boards after `after` but for `own`; `None` if the viewer may list none.
     pub(super) async fn read(
@@ -58,61 +40,46 @@ impl Across {
         own: &str,
         after: &str,
     ) -> Result<Option<Self>, Problem> {
-        let viewer = frame.visitor.clone();
-        if viewer.require_anywhere(Scope::Read).is_err() {
+        if frame.visitor.require_anywhere(Scope::Read).is_err() {
             return Ok(None);
         }
         let listed_at = v1_with(&["boards"], &[("after", after), ("limit", BOARDS_MAX)]);
-        let list: Result<List, Problem> = viewer.read(&listed_at).await;
-        let Some(mut list) = unless(list, |kind| kind == FORBIDDEN)? else {
+        let list: Result<List, Problem> = frame.get(&listed_at).await;
+        let Some(list) = unless(list, |kind| kind == FORBIDDEN)? else {
             return Ok(None);
         };
-        list.boards.retain(|board| board.board != own);
-        let mut across = Self {
-            lines: Vec::new(),
-            absent: Vec::new(),
-            problems: Vec::new(),
-            parts: Parts::new("boards", &own_page(member), after, list.next.take()),
-        };
         let mut by_window: BTreeMap<String, Vec<Defined>> = BTreeMap::new();
-        for board in list.boards {
+        for board in list.boards.into_iter().filter(|board| board.board != own) {
             if let Some(window) = board.widest().map(str::to_owned) {
                 by_window.entry(window).or_default().push(board);
             }
         }
+        let (mut lines, mut absent, mut problems) = (Vec::new(), Vec::new(), Vec::new());
         for (window, boards) in by_window {
-            let named: Vec<&str> = boards.iter().map(|board| &*board.board).collect();
-            let query = [
-                ("boards", &*named.join(",")),
-                ("window", &window),
-                ("include", "profile"),
-            ];
-            frame.reading(&["members", member, "standings"], &query);
-            let found = standings(&viewer, member, &query).await?;
-            for (board, (answer, hide)) in boards.into_iter().zip(found) {
-                across.add(board, &window, answer, hide);
+            for (board, (answer, hide)) in standings(frame, member, &window, boards).await? {
+                match answer {
+                    BoardStanding::Entry(place) if place.entry.is_some() || hide.is_some() => {
+                        lines.push(Line { board, place, hide });
+                    }
+                    BoardStanding::Entry(_) => absent.push((board, window.clone())),
+                    BoardStanding::Problem(problem) => problems.push(problem),
+                }
             }
         }
-        across
-            .lines
-            .sort_by(|a, b| a.board.board.cmp(&b.board.board));
-        Ok(Some(across))
-    }
-
-    fn add(
-        &mut self,
-        board: Defined,
-        window: &str,
-        answer: BoardStanding,
-        hide: Option<HiddenMember>,
-    ) {
-        match answer {
-            BoardStanding::Entry(place) if place.entry.is_some() || hide.is_some() => {
-                self.lines.push(Line { board, place, hide });
-            }
-            BoardStanding::Entry(_) => self.absent.push((board, window.to_owned())),
-            BoardStanding::Problem(problem) => self.problems.push(problem),
-        }
+        lines.sort_by(|a, b| a.board.board.cmp(&b.board.board));
+        Ok(Some(Self {
+            lines,
+            absent,
+            problems,
+            parts: Parts {
+                listed: "boards",
+                first: (!after.is_empty()).then(|| member_everywhere(member)),
+                next: list.next.map(|next| {
+                    let query = [("member", member), ("after", &*next)];
+                    address(&["console", "member"], &query)
+                }),
+            },
+        }))
     }
 
     /// Whether the member is on none of the boards.
@@ -122,26 +89,31 @@ impl Across {
 
     /// The name and the picture in the first entry that has a profile.
     pub(super) fn face(&self) -> Option<Face> {
-        let mut entries = self
-            .lines
-            .iter()
-            .filter_map(|line| line.place.entry.as_ref());
-        entries.find_map(Face::in_entry)
+        let mut lines = self.lines.iter();
+        lines.find_map(|line| Face::in_entry(line.place.entry.as_ref()?))
     }
 }
 
 /// The standings of a member as everybody sees them; for moderators, each with its hide.
 async fn standings(
-    viewer: &Visitor,
+    frame: &mut Frame,
     member: &str,
-    query: &[(&str, &str)],
-) -> Result<Vec<(BoardStanding, Option<HiddenMember>)>, Problem> {
+    window: &str,
+    boards: Vec<Defined>,
+) -> Result<impl Iterator<Item = (Defined, (BoardStanding, Option<HiddenMember>))>, Problem> {
     let path = ["members", member, "standings"];
-    let found: MemberStandings = viewer.read(&v1_with(&path, query)).await?;
+    let named: Vec<&str> = boards.iter().map(|board| &*board.board).collect();
+    let named = named.join(",");
+    let mut query = vec![
+        ("boards", &*named),
+        ("window", window),
+        ("include", "profile"),
+    ];
+    let found: MemberStandings = frame.read(&path, &query).await?;
     let mut seen = Vec::new();
-    if viewer.require_anywhere(Scope::Moderate).is_ok() {
-        let read_at = v1_with(&path, &[query, &[("hidden", "include")]].concat());
-        let with_hidden: MemberStandings = viewer.read(&read_at).await?;
+    if frame.visitor.require_anywhere(Scope::Moderate).is_ok() {
+        query.push(("hidden", "include"));
+        let with_hidden: MemberStandings = frame.get(&v1_with(&path, &query)).await?;
         seen = with_hidden.standings;
     }
     // Both are in the order of the request.
@@ -149,12 +121,13 @@ async fn standings(
         .into_iter()
         .map(Some)
         .chain(std::iter::repeat_with(|| None));
+    let visitor = &frame.visitor;
     let found = found.standings.into_iter().zip(seen);
     let found = found.map(async |(answer, seen)| {
-        let hide = find_hide(viewer, member, seen.as_ref()).await?;
-        Ok((answer, hide))
+        let hide = find_hide(visitor, member, seen.as_ref()).await?;
+        Ok::<_, Problem>((answer, hide))
     });
-    try_join_all(found).await
+    Ok(boards.into_iter().zip(try_join_all(found).await?))
 }
 
 /// The member's hide on a board, if its entry, as moderators see it, is marked as hidden.
@@ -173,20 +146,4 @@ async fn find_hide(
     };
     let hidden_at = v1(&["boards", board, "hidden", member]);
     if_there(viewer.read(&hidden_at).await)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_board_is_read_in_its_widest_window() {
-        let board = |windows: &[&str]| Defined {
-            windows: windows.iter().map(|window| (*window).to_owned()).collect(),
-            ..Defined::default()
-        };
-        assert_eq!(board(&["day", "all"]).widest(), Some("all"));
-        assert_eq!(board(&["week", "day"]).widest(), Some("week"));
-        assert_eq!(board(&[]).widest(), None);
-    }
 }

@@ -1,4 +1,4 @@
-//! Addresses of routes of `/v1`.
+//! Addresses of routes of `/v1`, and of pages that many link to.
 
 use crate::http::inner::address;
 

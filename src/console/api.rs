@@ -2,15 +2,12 @@
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::Value;
 
-use super::Answer;
-use super::address::v1;
-use super::session::Visitor;
+use super::prelude::*;
 use crate::http::inner::{ask, fault, parsed, uri};
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::Kind;
 
 /// The result; `None` if it was refused with a kind of problem that means that there is nothing.
 pub(super) fn unless<T>(

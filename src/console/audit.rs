@@ -1,31 +1,18 @@
 //! The audit log: who has changed what, or has tried to.
 
-use askama::Template;
-use serde::Deserialize;
-
-use super::{Answer, Frame, Parts, Query, Viewer, address, html};
+use super::prelude::*;
+use super::shown::pretty;
 use crate::audit::routes::{AuditLine, AuditLog};
 
 /// How many lines a part of the log has.
-const LINES_MAX: &str = "50";
+const LINES_MAX: &str = "25";
 
 #[derive(Template)]
 #[template(path = "console/audit.html")]
 struct AuditPage {
     frame: Frame,
-    params: Params,
     lines: Vec<AuditLine>,
     parts: Parts,
-}
-
-/// Which lines.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    board: String,
-    member: String,
-    key: String,
-    after: String,
 }
 
 /// What audited routes do, in words, and its class: hides, brings back, ends or deletes.
@@ -82,11 +69,7 @@ impl AuditLine {
     /// What it is about besides boards and members, such as a key, and the address of its page.
     fn thing(&self) -> Option<(&str, String)> {
         let name = self.path["name"].as_str()?;
-        let kind = if self.route.starts_with("/v1/keys") {
-            "keys"
-        } else {
-            "webhooks"
-        };
+        let kind = self.route.split('/').nth(2)?;
         Some((name, address(&["console", kind, name], &[])))
     }
 
@@ -100,8 +83,7 @@ impl AuditLine {
         ];
         let told = told.into_iter().filter_map(|(name, value)| {
             let value = value.filter(|value| !value.is_null())?;
-            let json = serde_json::to_string_pretty(value).unwrap_or_default();
-            Some(format!("{name}: {json}"))
+            Some(format!("{name}: {}", pretty(value)))
         });
         told.collect::<Vec<_>>().join("\n")
     }
@@ -109,31 +91,26 @@ impl AuditLine {
 
 impl AuditPage {
     fn is_filtered(&self) -> bool {
-        let Params {
-            board, member, key, ..
-        } = &self.params;
-        [board, member, key].iter().any(|wanted| !wanted.is_empty())
+        let mut wanted = ["board", "member", "key"].into_iter();
+        wanted.any(|name| !self.frame.param(name).is_empty())
     }
 }
 
 /// The log, newest line first.
-pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer {
+pub(super) async fn list(mut frame: Frame) -> Answer {
+    let [board, member, key, after] = frame.params(["board", "member", "key", "after"])?;
     let query = [
-        ("board", params.board.trim()),
-        ("member", &params.member),
-        ("key", params.key.trim()),
+        ("board", board.trim()),
+        ("member", &member),
+        ("key", key.trim()),
+        ("after", &after),
+        ("limit", LINES_MAX),
     ];
-    let part = [("after", params.after.as_str()), ("limit", LINES_MAX)];
-    let mut frame = Frame::new(&viewer, "Audit log");
-    let found: AuditLog = frame
-        .read(&["audit"], &[&query[..], &part].concat())
-        .await?;
-    let own = address(&["console", "audit"], &query);
+    let found: AuditLog = frame.read(&["audit"], &query).await?;
     html(&AuditPage {
-        frame,
         lines: found.lines,
-        parts: Parts::new("lines", &own, &params.after, found.next),
-        params,
+        parts: Parts::new("lines", &frame, found.next),
+        frame: frame.named("Audit log"),
     })
 }
 

@@ -1,19 +1,15 @@
 //! A board: its windows with their running periods, and its definition.
 
-use askama::Template;
 use axum::response::{IntoResponse, Redirect};
-use serde_json::Value;
 
 use super::page::Tab;
+use super::prelude::*;
 use super::settings::{NONE, PARTS, Part, Setting};
 use super::shown::{Clock, grouped};
-use super::{
-    Answer, Frame, PartParams, Path, Query, Viewer, Visitor, address, html, standing, unless, v1,
-};
-use crate::domain::access::Scope;
+use super::standing;
 use crate::domain::time::Timestamp;
 use crate::domain::timezone::Zone;
-use crate::http::problem::{FORBIDDEN, Problem};
+use crate::http::problem::FORBIDDEN;
 use crate::standings::routes::summary::{SummaryBody, WindowSummary};
 
 /// The top of each page of a board.
@@ -58,7 +54,7 @@ impl Heading {
     /// The heading of a board, with its summary if the visitor may read it; `current` is the part that the page is, of
     /// this window or else of the first one.
     fn new(
-        visitor: &Visitor,
+        frame: &Frame,
         board: &str,
         summary: Option<&SummaryBody>,
         current: &str,
@@ -70,13 +66,12 @@ impl Heading {
         let may = |page: &str, scope| match scope {
             Scope::Read if page.contains("{}") => !window.is_empty(),
             Scope::Read if page != "/quotas" => summary.is_some(),
-            scope => visitor.may_on(scope, board),
+            scope => frame.visitor.may_on(scope, board),
         };
         let pages = || PAGES.iter().filter(|(.., page, scope)| may(page, *scope));
         let to = |name: &str, page: &str, is_current| Tab {
-            name: name.to_owned(),
-            address: format!("{own}{}", page.replace("{}", &window)),
             is_current,
+            ..Tab::new(name, format!("{own}{}", page.replace("{}", &window)))
         };
         let tab = pages().find(|(_, part, ..)| *part == current);
         let tab = tab.map_or("", |(tab, ..)| *tab);
@@ -86,41 +81,34 @@ impl Heading {
                 tabs.push(to(name, page, *name == tab));
             }
         }
-        let queued = visitor.queued(board);
+        let queued = frame.queued(board);
         if let Some(tab) = tabs.iter_mut().find(|tab| tab.name == QUEUE && queued > 0) {
             tab.name = format!("{QUEUE} · {}", grouped(&queued));
         }
         let parts = pages().filter(|(name, ..)| *name == tab);
-        let parts: Vec<Tab> = parts
-            .map(|(_, part, page, _)| to(part, page, *part == current))
-            .collect();
+        let parts = parts.map(|(_, part, page, _)| to(part, page, *part == current));
+        let parts = Some(parts.collect()).filter(|parts: &Vec<_>| parts.len() > 1);
         let mut actions = Vec::new();
-        if visitor.may_on(Scope::Configure, board) {
+        if frame.visitor.may_on(Scope::Configure, board) {
             if summary.is_some_and(|summary| summary.public) {
                 actions.push(to("Embed", "/embed", false));
             }
-            actions.push(Tab {
-                name: "Edit board".to_owned(),
-                address: address(&["console", "define"], &[("board", board)]),
-                is_current: false,
-            });
+            let edit = address(&["console", "define"], &[("board", board)]);
+            actions.push(Tab::new("Edit board", edit));
         }
         Self {
             board: board.to_owned(),
             title: summary.map_or_else(String::new, |summary| summary.title.clone()),
-            pills: Vec::new(),
+            pills: summary.map_or_else(Vec::new, |summary| pills(summary, frame.clock)),
             actions,
             tabs,
-            parts: if parts.len() > 1 { parts } else { Vec::new() },
+            parts: parts.unwrap_or_default(),
         }
     }
 
     /// The board's title, or its id.
     pub(super) fn name(&self) -> &str {
-        match self.title.as_str() {
-            "" => &self.board,
-            title => title,
-        }
+        title_or_id(&self.title, &self.board)
     }
 
     /// The name of the tab that the page belongs to.
@@ -128,6 +116,11 @@ impl Heading {
         let current = self.tabs.iter().find(|tab| tab.is_current);
         current.map_or("", |tab| &tab.name)
     }
+}
+
+/// What people call a board.
+pub(super) fn title_or_id<'a>(title: &'a str, id: &'a str) -> &'a str {
+    if title.is_empty() { id } else { title }
 }
 
 /// What a board is at the moment, each with its class.
@@ -163,12 +156,11 @@ impl Frame {
     }
 
     fn set_window(&mut self, board: &str, summary: Option<&SummaryBody>, part: &str, window: &str) {
-        self.heading = Heading::new(&self.visitor, board, summary, part, window);
-        self.title = format!("{part} of {}", self.heading.name());
         if let Some(summary) = summary {
             self.clock.zone = summary.timezone;
-            self.heading.pills = pills(summary, self.clock);
         }
+        self.heading = Heading::new(self, board, summary, part, window);
+        self.title = format!("{part} of {}", self.heading.name());
     }
 
     /// Reads the summary, and sets the heading with it. `None` if the visitor may use the board, but not read it.
@@ -177,23 +169,38 @@ impl Frame {
         board: &str,
         part: &str,
     ) -> Result<Option<SummaryBody>, Problem> {
-        let summary = self.visitor.summary(board).await;
-        let summary = unless(summary, |kind| kind == FORBIDDEN)?;
+        let summary = unless(self.summary(board).await, |kind| kind == FORBIDDEN)?;
         self.set_board(board, summary.as_ref(), part);
         Ok(summary)
     }
 
-    /// Reads the summary of the board, and sets the heading of a page about a window; `what` it shows of it.
+    /// Sets the heading of a page about a window; `what` it shows of it.
+    pub(super) fn set_standing(
+        &mut self,
+        summary: &SummaryBody,
+        window: &str,
+        part: &str,
+        what: &str,
+    ) {
+        self.set_window(&summary.board, Some(summary), part, window);
+        self.title = format!("{what}: {}", self.heading.name());
+    }
+
+    /// Reads the summary of the board, and sets the heading of a page about a window with it.
     pub(super) async fn read_window(
         &mut self,
         (board, window): (&str, &str),
         part: &str,
         what: &str,
     ) -> Result<SummaryBody, Problem> {
-        let summary = self.visitor.summary(board).await?;
-        self.set_window(board, Some(&summary), part, window);
-        self.title = format!("{what}: {}", self.heading.name());
+        let summary = self.summary(board).await?;
+        self.set_standing(&summary, window, part, what);
         Ok(summary)
+    }
+
+    /// The summary of a board.
+    pub(super) async fn summary(&self, board: &str) -> Result<SummaryBody, Problem> {
+        self.get(&v1(&["boards", board, "summary"])).await
     }
 }
 
@@ -210,7 +217,8 @@ impl Visitor {
         if let Some(defined) = self.defined(board).await? {
             return Ok(defined.timezone.unwrap_or(Zone::UTC));
         }
-        let summary = unless(self.summary(board).await, |kind| kind == FORBIDDEN)?;
+        let summary = self.summary(board).await;
+        let summary: Option<SummaryBody> = unless(summary, |kind| kind == FORBIDDEN)?;
         Ok(summary.map_or(Zone::UTC, |summary| summary.timezone))
     }
 
@@ -244,15 +252,12 @@ pub(super) fn member_page(
 }
 
 /// The page of a board: the standing of its first window.
-pub(super) async fn show(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    params: Query<standing::Params>,
-) -> Answer {
-    let summary = match viewer.summary(&board).await {
+pub(super) async fn show(frame: Frame) -> Answer {
+    let board = frame.param("board").to_owned();
+    let summary = match frame.summary(&board).await {
         Err(problem) if problem.kind == FORBIDDEN => {
             // A viewer that may not read it is led to what it may do.
-            let heading = Heading::new(&viewer, &board, None, "", "");
+            let heading = Heading::new(&frame, &board, None, "", "");
             let tab = heading.tabs.first().ok_or(problem)?;
             return Ok(Redirect::to(&tab.address).into_response());
         }
@@ -260,7 +265,7 @@ pub(super) async fn show(
     };
     let first = summary.windows.first();
     let window = first.map_or_else(String::new, |first| first.window.to_string());
-    standing::show(viewer, Path((board, window)), params).await
+    standing::of_window(frame, &window, Some(summary)).await
 }
 
 #[derive(Template)]
@@ -282,18 +287,16 @@ impl DefinitionPage {
 }
 
 /// The definition of a board.
-pub(super) async fn definition(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    Query(PartParams { done, .. }): Query<PartParams>,
-) -> Answer {
-    let mut frame = Frame::new(&viewer, "");
+pub(super) async fn definition(mut frame: Frame) -> Answer {
+    let [board] = frame.params(["board"])?;
     let definition: Value = frame.read(&["boards", &board], &[]).await?;
     frame.read_board(&board, "Definition").await?;
-    let zone = definition["timezone"].as_str();
-    frame.clock.zone = zone.and_then(|zone| zone.parse().ok()).unwrap_or(Zone::UTC);
-    html(&DefinitionPage {
-        frame: frame.done(&done),
-        definition,
-    })
+    frame.clock.zone = zone_of(&definition);
+    html(&DefinitionPage { frame, definition })
+}
+
+/// The time zone of a definition; UTC if it names none that is known.
+pub(super) fn zone_of(definition: &Value) -> Zone {
+    let name = definition["timezone"].as_str();
+    name.and_then(|name| name.parse().ok()).unwrap_or(Zone::UTC)
 }

@@ -1,18 +1,15 @@
 //! The list of boards.
 
-use askama::Template;
 use axum::http::StatusCode;
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::board::pills;
-use super::{Answer, Frame, Parts, Query, Viewer, address, html, to, unless, v1, v1_with};
+use super::board::{pills, title_or_id};
+use super::prelude::*;
 use crate::boards::routes::UnreadableBoard;
-use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
 use crate::domain::timezone::Zone;
-use crate::http::problem::{FORBIDDEN, Problem};
+use crate::http::problem::FORBIDDEN;
 use crate::runtime::join::join_all;
 
 /// How many boards a page has: the totals of each are read.
@@ -81,53 +78,45 @@ pub(super) struct Defined {
     pub(super) quotas: Vec<Value>,
 }
 
-/// Which boards.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    /// What their ids begin with, or what their titles or tags contain.
-    q: String,
-    tag: String,
-    after: String,
-    /// The board to open.
-    board: String,
-    /// What was done before the page was shown.
-    done: String,
-    /// The name of what it was done to.
-    name: String,
+impl Defined {
+    /// The window with the most of a board: all time, or else the first one.
+    pub(super) fn widest(&self) -> Option<&str> {
+        let mut windows = self.windows.iter();
+        let all = windows.find(|window| *window == "all");
+        all.or(self.windows.first()).map(String::as_str)
+    }
+
+    /// What people call the board.
+    pub(super) fn name(&self) -> &str {
+        title_or_id(&self.title, &self.board)
+    }
 }
 
 /// The page.
-pub(super) async fn list(viewer: Viewer, Query(params): Query<Params>) -> Answer {
-    if !params.board.is_empty() {
-        return Ok(to(&["boards", params.board.trim()], &[]));
+pub(super) async fn list(mut frame: Frame) -> Answer {
+    let [query, tag, after, board] = frame.params(["q", "tag", "after", "board"])?;
+    if !board.is_empty() {
+        return Ok(to(&["boards", board.trim()], &[]));
     }
-    let mut frame = Frame::new(&viewer, "Boards").done_to(&params.done, &params.name);
-    let Params { q, tag, after, .. } = params;
-    let query = q.trim().to_owned();
-    let part = [
-        ("after", after.as_str()),
-        ("tag", &tag),
-        ("limit", BOARDS_MAX),
-    ];
+    let query = query.trim().to_owned();
     let found = if query.is_empty() {
+        let part = [("after", &*after), ("tag", &tag), ("limit", BOARDS_MAX)];
         frame.read(&["boards"], &part).await
     } else {
         search(&mut frame, &query, &tag).await
     };
+    let frame = frame.named("Boards");
     let found: List = match found {
         Err(problem) if problem.kind == FORBIDDEN => return html(&Open { frame }),
         found => found?,
     };
-    let is_cut = !query.is_empty() && found.next.is_some();
-    let next = found.next.filter(|_| query.is_empty());
     let boards = found.boards.into_iter().map(|board| listed(&frame, board));
     html(&ListPage {
         boards: join_all(boards).await,
-        frame,
         unreadable: found.unreadable,
-        is_cut,
-        parts: Parts::new("boards", &tagged(&query, &tag), &after, next),
+        is_cut: !query.is_empty() && found.next.is_some(),
+        parts: Parts::new("boards", &frame, found.next.filter(|_| query.is_empty())),
+        frame,
         query,
         tag,
     })
@@ -145,8 +134,8 @@ async fn listed(frame: &Frame, defined: Defined) -> ListedBoard {
     }
 }
 
-/// The boards whose ids begin like this, and then those that contain it in their id, title or tags. `next` says whether there are more
-/// than were looked at.
+/// The boards whose ids begin like this, and then those that contain it in their id, title or tags. `next` says whether
+/// there are more than were looked at.
 pub(super) async fn search(frame: &mut Frame, query: &str, tag: &str) -> Result<List, Problem> {
     let all = [("tag", tag), ("limit", SEARCHED_MAX)];
     let mut found: List = frame.read(&["boards"], &all).await?;
@@ -157,26 +146,21 @@ pub(super) async fn search(frame: &mut Frame, query: &str, tag: &str) -> Result<
     };
     let mut boards: Vec<Defined> = Vec::new();
     if BoardId::parse(query).is_ok() {
-        let visitor = frame.visitor.clone();
         // The list begins after the board whose id is the query itself.
-        let own: Option<Defined> = unless(visitor.read(&v1(&["boards", query])).await, |kind| {
+        let own: Result<Defined, _> = frame.get(&v1(&["boards", query])).await;
+        let own = unless(own, |kind| {
             kind.status == StatusCode::NOT_FOUND || kind == FORBIDDEN
         })?;
-        boards
-            .extend(own.filter(|board| tag.is_empty() || board.tags.iter().any(|own| own == tag)));
+        boards.extend(own.filter(|own| tag.is_empty() || own.tags.iter().any(|own| own == tag)));
         let like = [("after", query), ("tag", tag), ("limit", BOARDS_MAX)];
-        let like: List = visitor.read(&v1_with(&["boards"], &like)).await?;
-        let mut unreadable = like.unreadable;
-        unreadable.retain(|board| board.board.starts_with(query));
-        found.unreadable = unreadable;
-        boards.extend(
-            like.boards
-                .into_iter()
-                .filter(|board| board.board.starts_with(query)),
-        );
+        let mut like: List = frame.get(&v1_with(&["boards"], &like)).await?;
+        like.boards.retain(|board| board.board.starts_with(query));
+        like.unreadable
+            .retain(|board| board.board.starts_with(query));
+        boards.extend(like.boards);
+        found.unreadable = like.unreadable;
     }
-    let others = found.boards.into_iter().filter(is_found);
-    for board in others.take(SHOWN_MAX) {
+    for board in found.boards.into_iter().filter(is_found).take(SHOWN_MAX) {
         if boards.iter().all(|known| known.board != board.board) {
             boards.push(board);
         }
@@ -186,7 +170,23 @@ pub(super) async fn search(frame: &mut Frame, query: &str, tag: &str) -> Result<
     Ok(found)
 }
 
-/// The address of the list of the boards that are found like this and have this tag.
-pub(super) fn tagged(query: &str, tag: &str) -> String {
-    address(&["console", "boards"], &[("q", query), ("tag", tag)])
+/// The address of the list of the boards that have this tag.
+pub(super) fn tagged(tag: &str) -> String {
+    address(&["console", "boards"], &[("tag", tag)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_board_is_read_in_its_widest_window() {
+        let board = |windows: &[&str]| Defined {
+            windows: windows.iter().map(|window| (*window).to_owned()).collect(),
+            ..Defined::default()
+        };
+        assert_eq!(board(&["day", "all"]).widest(), Some("all"));
+        assert_eq!(board(&["week", "day"]).widest(), Some("week"));
+        assert_eq!(board(&[]).widest(), None);
+    }
 }

@@ -1,22 +1,22 @@
 //! Defining a board, and changing its definition: a form, or JSON; then what the change would do; then the change.
 
-use askama::Template;
-use axum::http::{HeaderValue, Method, header};
+use axum::http::{HeaderValue, header};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
+use super::board::zone_of;
+use super::prelude::*;
 use super::settings::{Input, PARTS, Part, Reader, Setting, UNITS, settings};
 use super::shown::{pretty, window};
-use super::{Answer, Form, Frame, Query, Viewer, address, html, parsed, refused, to, v1, v1_with};
+use super::upkeep::what_closing_does;
 use crate::boards::draft::Fields;
 use crate::boards::preview::BoardPreview;
 use crate::boards::templates::{self, TEMPLATES, new_board};
-use crate::domain::access::Scope;
 use crate::domain::board::FieldError;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
 use crate::domain::timezone::Zone;
-use crate::http::problem::{PRECONDITION_FAILED, Problem, VALIDATION_FAILED, WINDOWS_IN_USE};
+use crate::http::inner::parsed;
+use crate::http::problem::{PRECONDITION_FAILED, VALIDATION_FAILED, WINDOWS_IN_USE};
 
 /// A definition that is filled in.
 struct Draft {
@@ -34,26 +34,21 @@ impl Draft {
     /// That of the form, of the JSON, or of the review.
     fn read(form: &Form) -> Self {
         let board = form.field("board").trim().to_owned();
-        let mut errors = Vec::new();
-        if board.is_empty() {
-            errors.push(FieldError::new(
-                "/board",
-                "is missing: give the board an id",
-            ));
-        } else if BoardId::parse(&board).is_err() {
-            let detail = "must have letters, digits, dots, underscores and hyphens only, begin with a letter or a digit, and have up to 128 characters";
-            errors.push(FieldError::new("/board", detail));
-        }
+        let wrong = match board.as_str() {
+            "" => Some("is missing: give the board an id"),
+            id if BoardId::parse(id).is_ok() => None,
+            _ => Some(
+                "must have letters, digits, dots, underscores and hyphens only, begin with a letter or a digit, and have up to 128 characters",
+            ),
+        };
+        let mut errors: Vec<FieldError> = Vec::new();
+        errors.extend(wrong.map(|detail| FieldError::new("/board", detail)));
         let text = form.field("definition");
         let definition = if text.is_empty() {
             let zone = form.field("timezone").trim().parse().unwrap_or(Zone::UTC);
-            let mut reader = Reader {
-                form,
-                zone,
-                errors: Vec::new(),
-            };
+            let mut reader = Reader { form, zone, errors };
             let definition = reader.definition();
-            errors.extend(reader.errors);
+            errors = reader.errors;
             definition
         } else {
             serde_json::from_str(text).unwrap_or_else(|error| {
@@ -71,9 +66,13 @@ impl Draft {
         }
     }
 
+    /// Whether it is of a board that is not there yet.
+    fn is_new(&self) -> bool {
+        self.etag.is_empty()
+    }
+
     fn zone(&self) -> Zone {
-        let name = self.definition["timezone"].as_str();
-        name.and_then(|name| name.parse().ok()).unwrap_or(Zone::UTC)
+        zone_of(&self.definition)
     }
 
     /// The definition as text.
@@ -86,20 +85,19 @@ impl Draft {
 
     /// Sends it with the windows that may be deleted; `dry_run` is `true` or empty.
     async fn put(&self, viewer: &Viewer, drop: &str, dry_run: &str) -> Answer {
-        let query = [("drop_windows", drop), ("dry_run", dry_run)];
-        let condition = match self.etag.as_str() {
-            "" => (header::IF_NONE_MATCH, HeaderValue::from_static("*")),
-            etag => {
-                let wrong = |_| Problem::new(VALIDATION_FAILED, "etag: is none");
-                let etag = HeaderValue::try_from(etag).map_err(wrong)?;
-                (header::IF_MATCH, etag)
-            }
+        let condition = if self.is_new() {
+            (header::IF_NONE_MATCH, HeaderValue::from_static("*"))
+        } else {
+            let wrong = |_| Problem::new(VALIDATION_FAILED, "etag: is none");
+            let etag = HeaderValue::try_from(&self.etag).map_err(wrong)?;
+            (header::IF_MATCH, etag)
         };
+        let query = [("drop_windows", drop), ("dry_run", dry_run)];
         let put_to = v1_with(&["boards", &self.board], &query);
         let conditions = [condition];
         let put = viewer.respond(Method::PUT, &put_to, &conditions, Some(&self.definition));
         put.await.map_err(|problem| {
-            if self.etag.is_empty() && problem.kind == PRECONDITION_FAILED {
+            if self.is_new() && problem.kind == PRECONDITION_FAILED {
                 let detail = format!("is taken: there is a board {} already", self.board);
                 return Problem::invalid_field("/board", detail);
             }
@@ -128,8 +126,8 @@ struct DefinePage {
 }
 
 impl DefinePage {
-    fn new(viewer: &Viewer, draft: Draft) -> Self {
-        let mut frame = frame(viewer, &draft, "Edit");
+    async fn new(viewer: &Visitor, draft: Draft) -> Self {
+        let mut frame = frame(viewer, &draft, "Edit").await;
         for setting in settings() {
             let value = setting.of(&draft.definition);
             setting.fill_in(&setting.path, value, draft.zone(), &mut frame.form);
@@ -152,8 +150,7 @@ impl DefinePage {
                 (rest.is_empty() || rest.starts_with('/')) && rest.matches('/').count() <= levels
             })
         };
-        let problem = self.frame.problem.as_ref();
-        let errors = problem.into_iter().flat_map(|problem| &problem.errors);
+        let errors = self.frame.errors();
         let own = errors.filter(|error| is_within(&error.pointer));
         own.map(|error| error.detail.clone()).collect()
     }
@@ -172,15 +169,12 @@ impl DefinePage {
                 let option = options.iter().find(|(own, _)| own == value);
                 option.map_or_else(|| window(value), |(_, words)| words.clone())
             };
-            boxes.extend(
-                chosen
-                    .iter()
-                    .map(|value| ((*value).to_owned(), words(value), true)),
-            );
-            let others = options
-                .iter()
-                .filter(|(value, _)| !chosen.contains(&value.as_str()));
-            boxes.extend(others.map(|(value, words)| (value.clone(), words.clone(), false)));
+            let others = options.iter().map(|(value, _)| value.as_str());
+            let others = others.filter(|value| !chosen.contains(value));
+            let others: Vec<_> = others.map(|value| (value, false)).collect();
+            let chosen = chosen.iter().map(|value| (*value, true));
+            let all = chosen.chain(others);
+            boxes.extend(all.map(|(value, own)| (value.to_owned(), words(value), own)));
         }
         Control {
             setting,
@@ -217,49 +211,46 @@ impl DefinePage {
 }
 
 /// The frame of a page about a draft.
-fn frame(viewer: &Viewer, draft: &Draft, verb: &str) -> Frame {
-    let under = |frame: Frame| frame.under("Boards", "/console/boards");
-    if draft.etag.is_empty() {
-        return under(Frame::new(viewer, "New board"));
+async fn frame(viewer: &Visitor, draft: &Draft, verb: &str) -> Frame {
+    let frame = Frame::new(viewer, "New board").under("Boards", "/console/boards");
+    frame.look_around().await;
+    if draft.is_new() {
+        return frame;
     }
     let board = &draft.board;
     let definition = address(&["console", "boards", board, "definition"], &[]);
-    under(Frame::new(viewer, format!("{verb} {board}"))).under(board, definition)
+    frame
+        .named(format!("{verb} {board}"))
+        .under(board, definition)
 }
 
-/// Which board, or with which template a new one begins.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    board: String,
-    template: String,
-}
-
-/// The form.
-pub(super) async fn show(viewer: Viewer, Query(params): Query<Params>) -> Answer {
-    let Params { board, template } = params;
+/// The form, for a board, or for a new one that begins with a template.
+pub(super) async fn show(frame: Frame) -> Answer {
+    let [board, template] = frame.params(["board", "template"])?;
+    let viewer = &frame.visitor;
     let (etag, definition) = if board.is_empty() {
         viewer.require_anywhere(Scope::Configure)?;
         let template = templates::named(&template).map(templates::Template::definition);
-        (
-            None,
-            json!(template.unwrap_or_else(|| new_board(Fields::default()))),
-        )
+        let definition = template.unwrap_or_else(|| new_board(Fields::default()));
+        (String::new(), json!(definition))
     } else {
         let defined_at = v1(&["boards", &board]);
         let found = viewer.respond(Method::GET, &defined_at, &[], None).await?;
-        let etag = found.headers().get(header::ETAG).cloned();
-        (etag, parsed(found.into_body()).await?)
+        let etag = found.headers().get(header::ETAG);
+        let etag = etag.and_then(|etag| etag.to_str().ok());
+        (
+            etag.unwrap_or_default().to_owned(),
+            parsed(found.into_body()).await?,
+        )
     };
-    let etag = etag.and_then(|etag| Some(etag.to_str().ok()?.to_owned()));
     let draft = Draft {
         board,
-        etag: etag.unwrap_or_default(),
+        etag,
         definition,
         is_json: false,
         errors: Vec::new(),
     };
-    html(&DefinePage::new(&viewer, draft))
+    html(&DefinePage::new(viewer, draft).await)
 }
 
 /// Shows the form or the JSON again, or what the change would do, or makes the change.
@@ -268,11 +259,11 @@ pub(super) async fn put(viewer: Viewer, form: Form) -> Answer {
     let step = form.field("step");
     if let "form" | "json" = step {
         draft.is_json = step == "json" || draft.definition.is_string();
-        return html(&DefinePage::new(&viewer, draft));
+        return html(&DefinePage::new(&viewer, draft).await);
     }
     if !draft.errors.is_empty() {
         let problem = Problem::invalid(std::mem::take(&mut draft.errors));
-        return DefinePage::new(&viewer, draft).refused(problem);
+        return DefinePage::new(&viewer, draft).await.refused(problem);
     }
     if step != "save" {
         return review(&viewer, draft, None).await;
@@ -284,12 +275,15 @@ pub(super) async fn put(viewer: Viewer, form: Form) -> Answer {
         return review(&viewer, draft, Some(problem)).await;
     }
     match draft.put(&viewer, form.field("drop_windows"), "").await {
-        Ok(_) if draft.etag.is_empty() => Ok(to(&["boards", &draft.board], &[("done", "created")])),
-        Ok(_) => Ok(to(
-            &["boards", &draft.board, "definition"],
-            &[("done", "changed")],
-        )),
-        Err(problem) => DefinePage::new(&viewer, draft).refused(problem.mendable()?),
+        Ok(_) if draft.is_new() => Ok(to(&["boards", &draft.board], &[("done", "created")])),
+        Ok(_) => {
+            let definition = ["boards", &draft.board, "definition"];
+            Ok(to(&definition, &[("done", "changed")]))
+        }
+        Err(problem) => {
+            let problem = problem.mendable()?;
+            DefinePage::new(&viewer, draft).await.refused(problem)
+        }
     }
 }
 
@@ -325,54 +319,53 @@ struct Previewed {
 
 /// Shows what the change would do, and why it was not made if it was refused.
 async fn review(viewer: &Viewer, draft: Draft, refusal: Option<Problem>) -> Answer {
-    let before = if draft.etag.is_empty() {
+    let before = if draft.is_new() {
         json!(new_board(Fields::default()))
     } else {
         viewer.read(&v1(&["boards", &draft.board])).await?
     };
     let mut lost = String::new();
     let mut put = draft.put(viewer, "", "true").await;
-    if put
-        .as_ref()
-        .is_err_and(|problem| problem.kind == WINDOWS_IN_USE)
+    if let Err(problem) = &put
+        && problem.kind == WINDOWS_IN_USE
     {
         lost = removed(&before, &draft.definition);
         put = draft.put(viewer, &lost, "true").await;
     }
     let answer = match put {
         Ok(answer) => answer,
-        Err(problem) => return DefinePage::new(viewer, draft).refused(problem.mendable()?),
+        Err(problem) => {
+            let problem = problem.mendable()?;
+            return DefinePage::new(viewer, draft).await.refused(problem);
+        }
     };
     let Previewed { preview, after } = parsed(answer.into_body()).await?;
-    let mut frame = frame(viewer, &draft, "Review the change of");
+    let mut frame = frame(viewer, &draft, "Review the change of").await;
     frame.clock.zone = draft.zone();
     let put_to = v1_with(&["boards", &draft.board], &[("drop_windows", &lost)]);
-    frame
-        .curl
-        .push(viewer.curl_to(&Method::PUT, &put_to, Some(&draft.definition)));
+    let put = viewer.curl_to(&Method::PUT, &put_to, Some(&draft.definition));
+    frame.curl.push(put);
     let ends = ends(&lost, &before, &after, frame.clock.now);
-    let must_confirm = match (ends.is_empty(), lost.is_empty()) {
-        (true, _) => String::new(),
-        (_, false) => lost.clone(),
-        _ => draft.board.clone(),
-    };
-    let starts = preview.boundaries.iter().map(|window| {
-        let starts = window.starts_at.iter();
-        let starts = starts.filter_map(|at| Timestamp::parse(at).ok()).collect();
-        (super::shown::window(&window.window), starts)
+    let starts = preview.boundaries.iter().map(|boundary| {
+        let starts = boundary.starts_at.iter();
+        let starts = starts.filter_map(|at| Timestamp::parse(at).ok());
+        (window(&boundary.window), starts.collect())
     });
-    let page = ChangePage {
+    let mut page = ChangePage {
         changes: changes(&preview, &before, &after, frame.clock.zone),
         starts: starts
             .filter(|(_, starts): &(_, Vec<_>)| !starts.is_empty())
             .collect(),
+        must_confirm: match (ends.is_empty(), lost.is_empty()) {
+            (true, _) => String::new(),
+            (_, false) => lost.clone(),
+            _ => draft.board.clone(),
+        },
         frame,
         draft,
         lost,
         ends,
-        must_confirm,
     };
-    let mut page = page;
     match refusal {
         None => html(&page),
         Some(problem) => {
@@ -384,35 +377,36 @@ async fn review(viewer: &Viewer, draft: Draft, refusal: Option<Problem>) -> Answ
 
 /// The windows that one definition has and another one has not.
 fn removed(before: &Value, after: &Value) -> String {
-    let windows = |definition: &Value| definition["windows"].as_array().cloned();
-    let (before, after) = (
-        windows(before).unwrap_or_default(),
-        windows(after).unwrap_or_default(),
-    );
+    let windows = |definition: &Value| {
+        definition["windows"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    };
+    let (before, after) = (windows(before), windows(after));
     let removed = before.iter().filter(|window| !after.contains(window));
-    let removed: Vec<_> = removed.filter_map(Value::as_str).collect();
-    removed.join(",")
+    removed
+        .filter_map(Value::as_str)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// What a change ends or deletes, in sentences.
 fn ends(lost: &str, before: &Value, after: &Value, now: Timestamp) -> Vec<String> {
     let is_over = |definition: &Value| {
-        let at = definition["closes_at"].as_str();
-        at.and_then(|at| Timestamp::parse(at).ok())
-            .is_some_and(|at| at <= now)
+        let at = definition["closes_at"].as_str().map(Timestamp::parse);
+        at.is_some_and(|at| at.is_ok_and(|at| at <= now))
     };
     let mut ends = Vec::new();
     if !lost.is_empty() {
+        let lost = lost.replace(',', ", ");
         ends.push(format!(
-            "All data of {} is deleted. Nothing brings it back.",
-            lost.replace(',', ", ")
+            "All data of {lost} is deleted. Nothing brings it back."
         ));
     }
     if is_over(after) && !is_over(before) {
-        ends.push(format!(
-            "The board closes at once. {}",
-            super::upkeep::what_closing_does(&after["finalize"])
-        ));
+        let closing = what_closing_does(&after["finalize"]);
+        ends.push(format!("The board closes at once. {closing}"));
     }
     ends
 }
@@ -423,7 +417,7 @@ fn changes(preview: &BoardPreview, before: &Value, after: &Value, zone: Zone) ->
     let changed = settings().filter(|setting| setting.of(before) != setting.of(after));
     changed
         .map(|setting| {
-            let field = setting.path.split('.').next().unwrap_or_default();
+            let (field, _) = setting.place();
             let own = preview.changes.iter().find(|change| change.field == field);
             let own = own.filter(|_| !preview.created && !said.contains(&field));
             said.push(field);

@@ -1,29 +1,14 @@
 //! Events of a board: the outcome of one; and sending one, for instance to correct a score.
 
-use askama::Template;
-use axum::http::Method;
-use serde::Deserialize;
-use serde_json::{Number, json};
+use serde_json::Number;
 
 use super::boards::Defined;
-use super::{Answer, Form, Frame, Page, Path, Viewer, add, carry_out, to};
-use crate::domain::access::Scope;
+use super::prelude::*;
 use crate::history::routes::{EventOutcome, EventStatusBody, EventStatuses};
-use crate::http::problem::Problem;
 use crate::redis::random;
 
 /// How many random bytes the id of an event sent from here has.
 const ID_BYTES: usize = 8;
-
-/// Which event.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    id: String,
-    member: String,
-    /// What was done before the page was shown.
-    done: String,
-}
 
 /// The form for an event. Its id is chosen before it is sent, so that the event counts once however often the form is sent.
 fn new_event() -> Result<Form, Problem> {
@@ -36,7 +21,6 @@ fn new_event() -> Result<Form, Problem> {
 #[template(path = "console/events.html")]
 pub(super) struct EventsPage {
     frame: Frame,
-    params: Params,
     /// What is known of it; `None` if no id is given.
     events: Option<Vec<EventStatusBody>>,
     /// Where the event comes from, as far as the board counts that.
@@ -55,39 +39,34 @@ const ORIGINS: [(&str, &str); 4] = [
 fn origins(defined: Option<&Defined>) -> Vec<(&'static str, &'static str)> {
     let is_counted = |(name, _): &(&str, &str)| {
         defined.is_none_or(|defined| {
-            let by = defined
-                .quotas
-                .iter()
-                .filter_map(|quota| quota["by"].as_array());
-            (*name == "voter" && defined.uniques.is_some()) || by.flatten().any(|by| by == name)
+            let quotas = defined.quotas.iter();
+            let mut by = quotas.filter_map(|quota| quota["by"].as_array()).flatten();
+            (*name == "voter" && defined.uniques.is_some()) || by.any(|by| by == name)
         })
     };
     ORIGINS.into_iter().filter(is_counted).collect()
 }
 
 impl Page for EventsPage {
-    type Of = String;
-    type Params = Params;
-
-    async fn read(mut frame: Frame, board: &String, params: Params) -> Result<Self, Problem> {
-        frame.visitor.require_on(Scope::Write, board)?;
-        let path = ["boards", board, "events"];
-        let events = if params.id.is_empty() {
-            frame.reading(&path, &[("id", "ID"), ("member", &params.member)]);
-            None
+    async fn read(mut frame: Frame) -> Result<Self, Problem> {
+        let [board, id, member] = frame.params(["board", "id", "member"])?;
+        frame.visitor.require_on(Scope::Write, &board)?;
+        let path = ["boards", &board, "events"];
+        let mut events = None;
+        if id.is_empty() {
+            frame.reading(&path, &[("id", "ID"), ("member", &member)]);
         } else {
-            let query = [("id", params.id.as_str()), ("member", &params.member)];
+            let query = [("id", &*id), ("member", &member)];
             let found: EventStatuses = frame.read(&path, &query).await?;
-            Some(found.events)
-        };
+            events = Some(found.events);
+        }
         let example = json!({"id": "ID", "member": "MEMBER", "score": 1});
         frame.example(&Method::POST, &path, Some(&example));
-        frame.read_board(board, "Events").await?;
-        let defined = frame.visitor.defined(board).await?;
+        frame.read_board(&board, "Events").await?;
+        let defined = frame.visitor.defined(&board).await?;
         frame.fill_in(new_event()?);
         Ok(Self {
-            frame: frame.done(&params.done),
-            params,
+            frame,
             events,
             origins: origins(defined.as_ref()),
         })
@@ -95,21 +74,27 @@ impl Page for EventsPage {
 }
 
 /// Sends an event, and shows its outcome.
-pub(super) async fn send(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
+pub(super) async fn send(viewer: Viewer, form: Form) -> Answer {
     let sent = async {
         let (id, member) = (form.required("id")?, form.required("member")?);
         let wrong = |_| Problem::invalid_field("/score", "is not a number");
         let score: Number = form.required("score")?.parse().map_err(wrong)?;
         let mut event = json!({"id": id, "member": member, "score": score});
-        let zone = viewer.zone(&board).await?;
-        add(&mut event, "at", form.local("at", zone)?);
+        let board = form.field("board");
+        add(
+            &mut event,
+            "at",
+            form.local("at", viewer.zone(board).await?)?,
+        );
         for (name, _) in ORIGINS {
             add(&mut event, name, form.given(name));
         }
-        let sent_to = ["boards", &board, "events"];
+        let sent_to = ["boards", board, "events"];
         viewer.order(Method::POST, &sent_to, Some(&event)).await?;
-        let query = [("id", id), ("member", member), ("done", "sent")];
-        Ok(to(&sent_to, &query))
+        Ok(to(
+            &sent_to,
+            &[("id", id), ("member", member), ("done", "sent")],
+        ))
     };
-    carry_out::<EventsPage>(&viewer, &board, &form, sent).await
+    carry_out::<EventsPage>(&viewer, &form, sent).await
 }

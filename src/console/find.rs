@@ -1,22 +1,11 @@
 //! Finding boards, members and pages. The palette of `assets/console.js` shows this page in a dialog.
 
-use askama::Template;
-use serde::Deserialize;
-
+use super::address::member_everywhere;
 use super::boards::{Defined, SEARCHED_MAX, search};
-use super::members::own_page;
-use super::{Answer, Frame, Query, Viewer, address, html, unless};
-use crate::domain::access::Scope;
+use super::prelude::*;
 use crate::domain::ids::MemberId;
-use crate::http::problem::{FORBIDDEN, Problem};
-use crate::profiles::search::routes::NamedMembers;
-
-/// What is looked for.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    q: String,
-}
+use crate::http::problem::FORBIDDEN;
+use crate::profiles::search::routes::{NamedMember, NamedMembers};
 
 /// Something that was found.
 struct Hit {
@@ -48,36 +37,42 @@ impl Hit {
             address: address(&["console", "boards", &board.board], &[]),
         }
     }
+
+    fn member(member: &str, name: &str, kind: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            address: member_everywhere(member),
+        }
+    }
 }
 
 /// The page.
-pub(super) async fn show(viewer: Viewer, Query(params): Query<Params>) -> Answer {
-    let query = params.q.trim();
-    let text = query.to_lowercase();
-    let mut frame = Frame::new(&viewer, "Find");
-    let pages = viewer.groups().into_iter().flat_map(|group| group.pages);
+pub(super) async fn show(mut frame: Frame) -> Answer {
+    let [query] = frame.params(["q"])?;
+    let (query, text) = (query.trim(), query.trim().to_lowercase());
+    let pages = frame
+        .visitor
+        .groups()
+        .into_iter()
+        .flat_map(|group| group.pages);
     let pages = pages.filter(|page| page.name.to_lowercase().contains(&text));
-    let mut found: Vec<Hit> = pages
-        .map(|page| Hit {
-            name: page.name,
-            kind: "Page".to_owned(),
-            address: page.address,
-        })
-        .collect();
+    let pages = pages.map(|page| Hit {
+        name: page.name,
+        kind: "Page".to_owned(),
+        address: page.address,
+    });
+    let mut found: Vec<Hit> = pages.collect();
     // A viewer that may not list boards finds none.
     let boards = search(&mut frame, query, "").await;
     let boards = unless(boards, |kind| kind == FORBIDDEN)?.unwrap_or_default();
     found.extend(boards.boards.iter().map(Hit::board));
     found.extend(named(&mut frame, query).await?);
-    if MemberId::parse(query).is_ok() && viewer.require_member().is_ok() {
-        found.push(Hit {
-            name: query.to_owned(),
-            kind: "Member with this id".to_owned(),
-            address: own_page(query),
-        });
+    if MemberId::parse(query).is_ok() && frame.visitor.require_member().is_ok() {
+        found.push(Hit::member(query, query, "Member with this id".to_owned()));
     }
     html(&FindPage {
-        frame,
+        frame: frame.named("Find"),
         query: query.to_owned(),
         found,
         is_partial: boards.next.is_some(),
@@ -91,11 +86,13 @@ async fn named(frame: &mut Frame, query: &str) -> Result<Vec<Hit>, Problem> {
     }
     let found = frame.read(&["members"], &[("name", query)]).await;
     let found: Option<NamedMembers> = unless(found, |kind| kind.status.is_client_error())?;
-    let members = found.map_or_else(Vec::new, |found| found.members);
-    let members = members.into_iter().map(|found| Hit {
-        kind: format!("Member {}", found.member),
-        address: own_page(&found.member),
-        name: found.name,
-    });
-    Ok(members.collect())
+    let members = found.into_iter().flat_map(|found| found.members);
+    let hit = |found: NamedMember| {
+        Hit::member(
+            &found.member,
+            &found.name,
+            format!("Member {}", found.member),
+        )
+    };
+    Ok(members.map(hit).collect())
 }

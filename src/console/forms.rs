@@ -6,15 +6,15 @@ use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
-use serde_json::Value;
 use subtle::ConstantTimeEq;
 use url::form_urlencoded;
 
+use super::Console;
+use super::prelude::*;
 use super::shown;
-use super::{Console, Visitor};
 use crate::domain::timezone::Zone;
 use crate::http::extract::{BODY_BYTES_MAX, JsonBytes};
-use crate::http::problem::{FORM_REFUSED, INTERNAL, Problem};
+use crate::http::problem::{FORM_REFUSED, INTERNAL};
 
 /// The page of the only form for visitors that are not signed in, and its largest body, in bytes.
 const SIGN_IN: &str = "/console/sign-in";
@@ -24,14 +24,15 @@ const TOKEN: &str = "token";
 /// The field into which the name of what is deleted permanently is typed.
 const CONFIRMED: &str = "confirm";
 
-/// The fields of a form: as sent by a page of the console, or to be shown filled in.
+/// Fields of a form with their values: as a page of the console has sent them, after the parts of the path that it was sent
+/// to, or to be shown filled in. The parameters of an address are fields, too.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Form(Vec<(String, String)>);
 
-impl<'a> FromIterator<(&'a str, String)> for Form {
-    fn from_iter<I: IntoIterator<Item = (&'a str, String)>>(fields: I) -> Self {
-        let owned = |(name, value): (&str, String)| (name.to_owned(), value);
-        Self(fields.into_iter().map(owned).collect())
+impl<N: Into<String>> FromIterator<(N, String)> for Form {
+    fn from_iter<I: IntoIterator<Item = (N, String)>>(fields: I) -> Self {
+        let fields = fields.into_iter();
+        Self(fields.map(|(name, value)| (name.into(), value)).collect())
     }
 }
 
@@ -77,6 +78,17 @@ impl Form {
             return Err(refused("the form has not the token of this browser"));
         }
         Ok(form)
+    }
+
+    /// These fields, and then those of another form.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// The names of the fields.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
     }
 
     /// A field; empty if it is absent.
@@ -135,11 +147,6 @@ impl Form {
         instant.transpose()
     }
 
-    /// An instant, if it is filled in: in UTC, without seconds if these are zero.
-    pub(super) fn instant(&self, name: &str) -> Option<String> {
-        self.given(name).map(utc)
-    }
-
     /// Checks that the name of what is deleted permanently was typed.
     pub(super) fn confirm(&self, name: &str) -> Result<(), Problem> {
         if self.field(CONFIRMED) == name {
@@ -168,40 +175,20 @@ pub(super) fn add(body: &mut Value, name: &str, value: Option<impl Into<Value>>)
     }
 }
 
-/// An instant as browsers send it, in UTC.
-fn utc(instant: &str) -> String {
-    let seconds = if instant.len() == "2026-11-21T08:30".len() {
-        ":00"
-    } else {
-        ""
-    };
-    format!("{instant}{seconds}Z")
-}
-
 impl<S: Send + Sync> FromRequestParts<S> for Form {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Visitor { path, .. } = Visitor::from_request_parts(parts, state).await?;
         let form = parts.extensions.get::<Self>().cloned();
-        form.ok_or_else(|| Problem::new(INTERNAL, "a page without a form"))
+        let form = form.ok_or_else(|| Problem::new(INTERNAL, "a page without a form"))?;
+        Ok(path.and(form))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::time::Timestamp;
-
-    #[test]
-    fn an_instant_of_a_form_is_one_of_utc() {
-        for (sent, read) in [
-            ("2026-11-21T08:30", "2026-11-21T08:30:00Z"),
-            ("2026-11-21T08:30:15", "2026-11-21T08:30:15Z"),
-        ] {
-            assert_eq!(utc(sent), read);
-            assert!(Timestamp::parse(&utc(sent)).is_ok());
-        }
-    }
 
     #[test]
     fn what_ends_for_ever_is_named_as_it_is() {

@@ -2,21 +2,12 @@
 
 use std::collections::HashMap;
 
-use askama::Template;
-use axum::http::{Method, StatusCode};
-use serde_json::{Value, json};
-
+use super::address::member_everywhere;
 use super::board::member_page;
-use super::case::{Case, Face};
-use super::members::own_page;
-use super::{
-    Answer, Form, Frame, PartParams, Parts, Path, Query, Viewer, Visitor, add, address, html, to,
-    unless, v1, v1_with,
-};
-use crate::domain::access::Scope;
-use crate::http::problem::Problem;
+use super::case::{self, Face};
+use super::prelude::*;
+use crate::domain::timezone::Zone;
 use crate::moderation::routes::{HiddenList, HiddenMember};
-use crate::moderation::tasks::routes::TaskBody;
 use crate::profiles::routes::MemberProfile;
 use crate::runtime::join::join_all;
 use crate::standings::routes::answers::SubsetBody;
@@ -49,45 +40,43 @@ struct HiddenPage {
 }
 
 /// The list.
-pub(super) async fn list(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    Query(params): Query<PartParams>,
-) -> Answer {
-    let mut frame = Frame::new(&viewer, "").done(&params.done);
-    let (path, query) = (["boards", &board, "hidden"], params.of_at_most(MEMBERS_MAX));
-    let found: HiddenList = frame.read(&path, &query).await?;
+pub(super) async fn list(mut frame: Frame) -> Answer {
+    let [board, after] = frame.params(["board", "after"])?;
+    let query = [("after", &*after), ("limit", MEMBERS_MAX)];
+    let found: HiddenList = frame.read(&["boards", &board, "hidden"], &query).await?;
     let summary = frame.read_board(&board, "Hidden members").await?;
-    let own = address(&["console", "boards", &board, "hidden"], &[]);
     html(&HiddenPage {
-        hidden: lines_of_board(&viewer, summary.as_ref(), found.hidden).await?,
-        parts: Parts::new("members", &own, &params.after, found.next),
+        hidden: lines_of_board(&frame, summary.as_ref(), found.hidden).await?,
+        parts: Parts::new("members", &frame, found.next),
         frame,
     })
 }
 
 /// The hidden members of a board, with the names of those that are in its widest standing.
 async fn lines_of_board(
-    visitor: &Visitor,
+    frame: &Frame,
     summary: Option<&SummaryBody>,
     hidden: Vec<HiddenMember>,
 ) -> Result<Vec<HiddenLine>, Problem> {
     let windows = summary.map_or(&[][..], |summary| &summary.windows);
     let windows: Vec<String> = windows.iter().map(|own| own.window.to_string()).collect();
-    let window = windows.iter().find(|window| *window == "all");
-    let place = summary.zip(window.or(windows.first()));
+    let window = windows
+        .iter()
+        .find(|window| *window == "all")
+        .or(windows.first());
+    let place = summary.map(|summary| summary.board.as_str()).zip(window);
     let mut faces = HashMap::new();
-    if let Some((SummaryBody { board, .. }, window)) = place
+    if let Some((board, window)) = place
         && !hidden.is_empty()
-        && visitor.may_on(Scope::Read, board)
+        && frame.may(Scope::Read)
     {
         let path = ["boards", board, "standings", window, "members", "query"];
         let asked = v1_with(&path, &[("hidden", "include"), ("include", "profile")]);
         let ids: Vec<&str> = hidden.iter().map(|hide| &*hide.member).collect();
         let ids = json!({"ids": ids});
-        let found = visitor.call(Method::POST, &asked, Some(&ids));
+        let found = frame.visitor.call(Method::POST, &asked, Some(&ids)).await;
         // A standing of a league is that of a cohort.
-        let found: Option<SubsetBody> = unless(found.await, |kind| kind.status.is_client_error())?;
+        let found: Option<SubsetBody> = unless(found, |kind| kind.status.is_client_error())?;
         for line in found.into_iter().flat_map(|found| found.entries) {
             if let (Some(face), Some(member)) = (Face::in_entry(&line.entry), line.entry.member) {
                 faces.insert(member.to_string(), face);
@@ -97,10 +86,8 @@ async fn lines_of_board(
     let lines = hidden.into_iter().map(|hide| HiddenLine {
         face: faces.remove(&hide.member),
         page: match place {
-            Some((SummaryBody { board, .. }, window)) => {
-                member_page(board, window, &hide.member, "", "")
-            }
-            None => own_page(&hide.member),
+            Some((board, window)) => member_page(board, window, &hide.member, "", ""),
+            None => member_everywhere(&hide.member),
         },
         hide,
     });
@@ -118,7 +105,7 @@ pub(super) async fn lines_of_all(visitor: &Visitor, hidden: Vec<HiddenMember>) -
             face = profile.ok().as_ref().map(Face::of_member);
         }
         HiddenLine {
-            page: own_page(&hide.member),
+            page: member_everywhere(&hide.member),
             face,
             hide,
         }
@@ -127,100 +114,107 @@ pub(super) async fn lines_of_all(visitor: &Visitor, hidden: Vec<HiddenMember>) -
 }
 
 /// Hides a member of a board, or of all boards.
-pub(super) async fn hide(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
-    let case = Case::of_form(&board, &form);
+pub(super) async fn hide(viewer: Viewer, form: Form) -> Answer {
     if form.field("scope") == "everywhere" {
-        return hide_everywhere(&viewer, &case, &form).await;
+        return hide_everywhere(&viewer, &form).await;
     }
-    let path = ["boards", &board, "hidden", form.field("member")];
-    let hide = with_end(json!({"reason": reason(&form)}), &form);
-    let hidden = viewer.order(Method::PUT, &path, Some(&hide));
-    case.carry_out(&viewer, &form, hidden, "hidden").await
+    let hidden = async {
+        let path = [
+            "boards",
+            form.field("board"),
+            "hidden",
+            form.field("member"),
+        ];
+        let hide = wanted(&viewer, &form).await?;
+        viewer.order(Method::PUT, &path, Some(&hide)).await
+    };
+    case::carry_out(&viewer, &form, hidden, "hidden").await
 }
 
 /// Brings a member of a board back, or all that were ticked.
-pub(super) async fn unhide(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
-    let unhide = async |member: &str| {
-        let path = ["boards", &board, "hidden", member];
-        viewer.order(Method::DELETE, &path, None).await
-    };
-    if form.given("window").is_some() {
-        let member = form.field("member");
-        let case = Case::of_form(&board, &form);
-        let back = unhide(member);
-        return case.carry_out(&viewer, &form, back, "unhidden").await;
-    }
-    let back = chosen(&form).into_iter().map(unhide);
-    let done = all_back(join_all(back).await)?;
-    Ok(to(&["boards", &board, "hidden"], &[("done", done)]))
+pub(super) async fn unhide(viewer: Viewer, form: Form) -> Answer {
+    bring_back(&viewer, &form, form.field("board")).await
 }
 
 /// Hides a member on all boards, or brings it back there, or all that were ticked.
 pub(super) async fn moderate(viewer: Viewer, form: Form) -> Answer {
     if form.field("action") == "hide" {
-        let case = Case::of_form("", &form);
-        return hide_everywhere(&viewer, &case, &form).await;
+        return hide_everywhere(&viewer, &form).await;
     }
-    let unhide = async |member: &str| {
-        let order = json!({"action": "unhide", "member": member, "boards": "*"});
+    bring_back(&viewer, &form, "").await
+}
+
+async fn hide_everywhere(viewer: &Viewer, form: &Form) -> Answer {
+    let hidden = async {
+        let mut order = wanted(viewer, form).await?;
+        order["action"] = "hide".into();
+        order["member"] = form.field("member").into();
+        order["boards"] = "*".into();
         viewer
             .order(Method::POST, &["moderation"], Some(&order))
             .await
     };
-    if form.given("list").is_some() {
-        let back = chosen(&form).into_iter().map(unhide);
-        all_back(join_all(back).await)?;
-        return Ok(to(&["members"], &[("done", "returning")]));
-    }
-    let back = unhide(form.field("member"));
-    let case = Case::of_form(form.field("board"), &form);
-    case.carry_out(&viewer, &form, back, "returning").await
+    case::carry_out(viewer, form, hidden, "hiding").await
 }
 
-async fn hide_everywhere(viewer: &Viewer, case: &Case, form: &Form) -> Answer {
-    let order = json!({
-        "action": "hide", "member": form.field("member"), "reason": reason(form), "boards": "*",
-    });
-    let order = with_end(order, form);
-    let hidden = async {
-        let _: TaskBody = viewer
-            .call(Method::POST, "/v1/moderation", Some(&order))
-            .await?;
-        Ok(())
+/// Brings members back on a board, or on all if it is empty: that of the page, or in a list the one of the button, or those
+/// that were ticked.
+async fn bring_back(viewer: &Viewer, form: &Form, board: &str) -> Answer {
+    let [one, many] = if board.is_empty() {
+        ["returning"; 2]
+    } else {
+        ["unhidden", "all-unhidden"]
     };
-    case.carry_out(viewer, form, hidden, "hiding").await
-}
-
-/// The members that a list's form is about: the one of its button, or those that were ticked.
-fn chosen(form: &Form) -> Vec<&str> {
-    match form.given("member") {
-        Some(member) => vec![member],
-        None => form.chosen("ticked"),
+    let is_page = form.given("window").is_some() || board.is_empty();
+    if is_page && form.given("list").is_none() {
+        let back = unhide_one(viewer, board, form.field("member"));
+        return case::carry_out(viewer, form, back, one).await;
     }
-}
-
-/// The notice after members were brought back. One that was not hidden any more is back, too.
-fn all_back(results: Vec<Result<(), Problem>>) -> Result<&'static str, Problem> {
-    let count = results.len();
-    for result in results {
-        unless(result, |kind| kind.status == StatusCode::NOT_FOUND)?;
-    }
-    Ok(match count {
+    let button = form.given("member");
+    let members = button.map_or_else(|| form.chosen("ticked"), |member| vec![member]);
+    let done = match members.len() {
         0 => "nobody",
-        1 => "unhidden",
-        _ => "all-unhidden",
-    })
+        1 => one,
+        _ => many,
+    };
+    let back = members.into_iter();
+    let back = back.map(|member| unhide_one(viewer, board, member));
+    for back in join_all(back).await {
+        // One that was not hidden any more is back, too.
+        if_there(back)?;
+    }
+    let list = ["boards", board, "hidden"];
+    let list = if board.is_empty() {
+        &["members"][..]
+    } else {
+        &list
+    };
+    Ok(to(list, &[("done", done)]))
 }
 
-/// Why a member is to be hidden: one of the usual reasons, the text in the field below it, or both.
-fn reason(form: &Form) -> String {
-    let parts = ["reason", "details"].map(|name| form.field(name).trim());
-    let parts = parts.into_iter().filter(|part| !part.is_empty());
-    parts.collect::<Vec<_>>().join(": ")
+/// Brings a member back on a board, or on all if it is empty.
+async fn unhide_one(viewer: &Visitor, board: &str, member: &str) -> Result<(), Problem> {
+    if !board.is_empty() {
+        let path = ["boards", board, "hidden", member];
+        return viewer.order(Method::DELETE, &path, None).await;
+    }
+    let order = json!({"action": "unhide", "member": member, "boards": "*"});
+    viewer
+        .order(Method::POST, &["moderation"], Some(&order))
+        .await
 }
 
-/// Adds the end to a request that hides a member.
-fn with_end(mut hide: Value, form: &Form) -> Value {
-    add(&mut hide, "until", form.instant("until"));
-    hide
+/// Why a member is to be hidden, and until when. The reason is one of the usual ones, the text in the field below it, or both.
+async fn wanted(viewer: &Viewer, form: &Form) -> Result<Value, Problem> {
+    let reasons = ["reason", "details"].map(|name| form.field(name).trim());
+    let reasons = reasons.into_iter().filter(|reason| !reason.is_empty());
+    let mut hide = json!({"reason": reasons.collect::<Vec<_>>().join(": ")});
+    if form.given("until").is_some() {
+        let zone = match form.field("board") {
+            "" => Zone::UTC,
+            board => viewer.zone(board).await?,
+        };
+        add(&mut hide, "until", form.local("until", zone)?);
+    }
+    Ok(hide)
 }

@@ -1,14 +1,11 @@
 //! A member's results in the last periods of a window: in a league from its seats, elsewhere from the standings.
 
-use serde_json::json;
-
 use super::chart::{Chart, Figure, float};
-use super::{Visitor, unless, v1_with};
-use crate::domain::access::Scope;
+use super::prelude::*;
 use crate::domain::league::decision::Move;
 use crate::domain::score::ShownScore;
 use crate::domain::state::PeriodState;
-use crate::http::problem::{NO_LEAGUE, Problem};
+use crate::http::problem::NO_LEAGUE;
 use crate::leagues::routes::tiers::HistoryBody;
 use crate::standings::routes::in_league::PlayedBody;
 use crate::standings::routes::queries::QueryResult;
@@ -58,13 +55,11 @@ impl History {
             };
             lines.iter().rev().map(figure).collect()
         };
+        let ranks = figures(|entry| entry.rank.map(float));
+        let scores = figures(|entry| entry.score.to_string().parse().ok());
         let charts = vec![
-            Chart::ranks("ranks", "Rank", &figures(|entry| entry.rank.map(float))),
-            Chart::bars(
-                "scores",
-                "Score",
-                &figures(|entry| entry.score.to_string().parse().ok()),
-            ),
+            Chart::ranks("ranks", "Rank", &ranks),
+            Chart::bars("scores", "Score", &scores),
         ];
         Self { lines, charts }
     }
@@ -121,13 +116,10 @@ impl Visitor {
                 _ => None,
             },
         });
-        let history = History::of(lines.collect());
         // A single result is that of the page.
-        Ok(if history.charts.is_empty() {
-            History::default()
-        } else {
-            history
-        })
+        let history = Some(History::of(lines.collect()));
+        let history = history.filter(|history| !history.charts.is_empty());
+        Ok(history.unwrap_or_default())
     }
 }
 

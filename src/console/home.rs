@@ -1,14 +1,12 @@
 //! `/`: the first page of a service without keys, where a first board can be made; with keys, a redirect to the console.
 
-use askama::Template;
-use axum::http::{HeaderValue, Method, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Redirect};
-use serde_json::json;
 
+use super::prelude::*;
 use super::service::VERSION;
-use super::{Answer, Form, Frame, Viewer, Visitor, html, refused, to, v1};
 use crate::boards::templates::TEMPLATES;
-use crate::http::problem::{PRECONDITION_FAILED, Problem};
+use crate::http::problem::PRECONDITION_FAILED;
 use crate::operations::health::Ready;
 use crate::standings::routes::summary::SummaryBody;
 
@@ -68,13 +66,13 @@ impl Home {
         let mut frame = Frame::new(visitor, "Leaderboards that are exact");
         frame.form = form;
         Self {
-            frame,
             origin: visitor.origin(),
             is_local: visitor.console.is_local,
             version: VERSION,
             ready: visitor.ready().await,
             // The page is useful without it.
-            demo: visitor.summary(DEMO_BOARD).await.ok(),
+            demo: frame.summary(DEMO_BOARD).await.ok(),
+            frame,
         }
     }
 
@@ -89,7 +87,7 @@ impl Home {
     }
 }
 
-fn definition(form: &Form) -> serde_json::Value {
+fn definition(form: &Form) -> Value {
     let windows: Vec<&str> = form.field("windows").split_whitespace().collect();
     json!({"title": form.field("title").trim(), "update": form.field("update"), "windows": windows})
 }

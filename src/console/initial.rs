@@ -2,17 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use askama::Template;
-use axum::http::{Method, StatusCode};
-use serde_json::{Number, json};
+use axum::http::StatusCode;
+use serde_json::Number;
 
 use super::lines::{FAULTS_SHOWN, Fault, LINES_SHOWN, parse};
-use super::{
-    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, address, html, refused, to,
-};
+use super::prelude::*;
 use crate::boards::initial::routes::{InitialEntry, InitialList};
 use crate::domain::board::FieldError;
-use crate::http::problem::Problem;
 
 /// How many scores a part of the list has.
 const SCORES_MAX: &str = "100";
@@ -81,30 +77,25 @@ pub(super) struct InitialPage {
 impl InitialPage {
     /// How many scores would be set; the others would be removed.
     fn set(&self) -> usize {
-        self.preview
-            .iter()
-            .filter(|line| line.score.is_some())
-            .count()
+        let lines = self.preview.iter();
+        lines.filter(|line| line.score.is_some()).count()
     }
 }
 
 impl Page for InitialPage {
-    type Of = String;
-    type Params = PartParams;
-
-    async fn read(mut frame: Frame, board: &String, params: PartParams) -> Result<Self, Problem> {
-        let path = ["boards", board, "initial-scores"];
-        let query = params.of_at_most(SCORES_MAX);
+    async fn read(mut frame: Frame) -> Result<Self, Problem> {
+        let [board, after] = frame.params(["board", "after"])?;
+        let path = ["boards", &board, "initial-scores"];
+        let query = [("after", &*after), ("limit", SCORES_MAX)];
         let found: InitialList = frame.read(&path, &query).await?;
         let example = json!({"scores": {"ann": 12, "bob": null}});
         frame.example(&Method::PATCH, &path, Some(&example));
-        let page = address(&["console", "boards", board, "initial-scores"], &[]);
-        frame.read_board(board, "Initial scores").await?;
+        frame.read_board(&board, "Initial scores").await?;
         Ok(Self {
-            frame: frame.done(&params.done),
             total: found.total,
             entries: found.entries,
-            parts: Parts::new("scores", &page, &params.after, found.next),
+            parts: Parts::new("scores", &frame, found.next),
+            frame,
             faults: Vec::new(),
             preview: Vec::new(),
         })
@@ -112,11 +103,12 @@ impl Page for InitialPage {
 }
 
 /// Shows what would be set, or sets it.
-pub(super) async fn set(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
-    let frame = Frame::new(&viewer, "");
-    let mut page = InitialPage::read(frame, &board, PartParams::default()).await?;
+pub(super) async fn set(viewer: Viewer, form: Form) -> Answer {
+    let mut page = InitialPage::read(Frame::new(&viewer, "")).await?;
+    let lines = lines(form.field("scores"));
+    let own = ["boards", form.field("board"), "initial-scores"];
     page.frame.form = form.clone();
-    let lines = match lines(form.field("scores")) {
+    let lines = match lines {
         Ok(lines) => lines,
         Err(faults) => {
             page.faults = faults;
@@ -129,17 +121,13 @@ pub(super) async fn set(viewer: Viewer, Path(board): Path<String>, form: Form) -
     }
     let scores = lines.iter().map(|line| (&line.member, &line.score));
     let scores = json!({"scores": scores.collect::<BTreeMap<_, _>>()});
-    let own = ["boards", &board, "initial-scores"];
-    match viewer.order(Method::PATCH, &own, Some(&scores)).await {
-        Ok(()) => Ok(to(&own, &[("done", "set")])),
-        Err(problem) => {
-            let mut problem = problem.mendable()?;
-            let errors = std::mem::take(&mut problem.errors);
-            page.faults = by_line(&errors, &lines);
-            let status = page.frame.refuse(problem);
-            refused(status, &page)
-        }
+    if let Err(problem) = viewer.order(Method::PATCH, &own, Some(&scores)).await {
+        let mut problem = problem.mendable()?;
+        page.faults = by_line(&std::mem::take(&mut problem.errors), &lines);
+        let status = page.frame.refuse(problem);
+        return refused(status, &page);
     }
+    Ok(to(&own, &[("done", "set")]))
 }
 
 #[cfg(test)]

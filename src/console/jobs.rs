@@ -1,9 +1,7 @@
 //! Jobs for all boards: the running and the ended ones, and the progress of one.
 
-use askama::Template;
-
+use super::prelude::*;
 use super::shown::counted;
-use super::{Answer, Frame, PartParams, Parts, Path, Query, Viewer, html};
 use crate::moderation::tasks::model::{TaskKind, TaskStatus};
 use crate::moderation::tasks::routes::{JobList, TaskBody};
 
@@ -44,16 +42,15 @@ struct ListPage {
 }
 
 /// The list; its parts are those of the ended jobs.
-pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
-    let mut frame = Frame::new(&viewer, "Jobs");
+pub(super) async fn list(mut frame: Frame) -> Answer {
+    let [after] = frame.params(["after"])?;
     let query = [("status", "running"), ("limit", RUNNING_MAX)];
     let running = frame.read(&["jobs"], &query).await?;
-    let after = ("after", params.after.as_str());
-    let query = [("status", "done"), after, ("limit", DONE_MAX)];
+    let query = [("status", "done"), ("after", &after), ("limit", DONE_MAX)];
     let done: JobList = frame.read(&["jobs"], &query).await?;
     html(&ListPage {
-        frame,
-        parts: Parts::new("jobs", "/console/jobs", &params.after, done.next.clone()),
+        parts: Parts::new("jobs", &frame, done.next.clone()),
+        frame: frame.named("Jobs"),
         running,
         done,
     })
@@ -67,11 +64,11 @@ struct JobPage {
 }
 
 /// The progress of a job.
-pub(super) async fn show(viewer: Viewer, Path(id): Path<String>) -> Answer {
-    let mut frame = Frame::new(&viewer, "").under("Jobs", "/console/jobs");
+pub(super) async fn show(mut frame: Frame) -> Answer {
+    let [id] = frame.params(["id"])?;
     let job: TaskBody = frame.read(&["jobs", &id], &[]).await?;
     html(&JobPage {
-        frame: frame.named(job.name()),
+        frame: frame.under("Jobs", "/console/jobs").named(job.name()),
         job,
     })
 }

@@ -1,9 +1,7 @@
 //! What is known of a member, on a page of a board and on one for all boards: whether it is hidden, its rank and neighbours,
 //! its other boards; and the forms that hide it, bring it back, erase it, and seat it in a league.
 
-use askama::Template;
-use axum::http::Method;
-use serde_json::json;
+use tokio::join;
 
 use super::across::Across;
 use super::board::{member_page, standing_page};
@@ -12,10 +10,8 @@ use super::hidden::REASONS;
 use super::movement::Moved;
 use super::names::Item;
 use super::place::Place;
-use super::shown::{self, pretty};
-use super::{Answer, Form, Frame, Page, Path, Query, Viewer, address, html, if_there, v1, v1_with};
-use crate::domain::access::Scope;
-use crate::http::problem::Problem;
+use super::prelude::*;
+use super::shown::{pretty, window};
 use crate::moderation::routes::{HiddenList, HiddenMember};
 use crate::profiles::routes::MemberProfile;
 
@@ -38,9 +34,8 @@ pub(super) struct CasePage {
 impl CasePage {
     /// What the member is called.
     fn called(&self) -> &str {
-        self.face
-            .as_ref()
-            .map_or(&self.case.member, |face| &face.name)
+        let face = self.face.as_ref();
+        face.map_or(&self.case.member, |face| &face.name)
     }
 
     fn picture(&self) -> Option<&str> {
@@ -50,25 +45,18 @@ impl CasePage {
     /// Whether anything is known of the member, or may be without the viewer knowing.
     fn is_known(&self) -> bool {
         let is_unseen = self.place.is_none() && self.across.is_none();
+        let has_place = self.place.as_ref().is_some_and(Place::is_known);
+        let across = self.across.as_ref();
         is_unseen
             || self.face.is_some()
             || !self.hides().is_empty()
-            || self.place.as_ref().is_some_and(Place::is_known)
-            || self
-                .across
-                .as_ref()
-                .is_some_and(|across| !across.is_empty())
+            || has_place
+            || across.is_some_and(|across| !across.is_empty())
     }
 
     fn to_standing(&self) -> String {
-        let Case {
-            board,
-            window,
-            key,
-            hidden,
-            ..
-        } = &self.case;
-        standing_page(board, window, &[], &[("key", key), ("hidden", hidden)])
+        let query = [("key", &*self.case.key), ("hidden", &self.case.hidden)];
+        standing_page(&self.case.board, &self.case.window, &[], &query)
     }
 
     /// The address of the page of a member in a period of the window.
@@ -78,7 +66,7 @@ impl CasePage {
 
     /// Where a form brings the member back, if it was just hidden.
     fn undo(&self) -> Option<String> {
-        match self.case.done.as_str() {
+        match self.frame.param("done") {
             "hidden" => Some(address(
                 &["console", "boards", &self.case.board, "unhide"],
                 &[],
@@ -90,10 +78,10 @@ impl CasePage {
 
     /// Its hides, each with where it is.
     fn hides(&self) -> Vec<(&HiddenMember, &'static str)> {
-        let everywhere = self.hidden_everywhere.as_ref();
+        let everywhere = self.hidden_everywhere.iter();
         let everywhere = everywhere.map(|hide| (hide, "on all boards"));
-        let here = self.hidden.as_ref().map(|hide| (hide, "on this board"));
-        everywhere.into_iter().chain(here).collect()
+        let here = self.hidden.iter().map(|hide| (hide, "on this board"));
+        everywhere.chain(here).collect()
     }
 
     /// Whether there is something that the viewer may do.
@@ -104,36 +92,41 @@ impl CasePage {
 
     /// What a review was about that was just stored.
     fn undone_review(&self) -> Option<String> {
-        let is_undone = ["approved", "blocked"].contains(&&*self.case.done);
+        let is_undone = ["approved", "blocked"].contains(&self.frame.param("done"));
         self.item().filter(|_| is_undone)
     }
 
     /// What a review of the name is about.
     fn item(&self) -> Option<String> {
-        self.profile
-            .as_ref()
-            .map(|profile| Item::of(profile).text())
+        let profile = self.profile.as_ref()?;
+        Some(Item::of(profile).text())
     }
 }
 
 impl Page for CasePage {
-    type Of = Case;
-    type Params = ();
-
-    async fn read(mut frame: Frame, case: &Case, (): ()) -> Result<Self, Problem> {
-        let viewer = frame.visitor.clone();
+    async fn read(mut frame: Frame) -> Result<Self, Problem> {
+        let case = Case::of(&frame)?;
         let member = case.member.as_str();
-        let place = if case.is_of_board() {
-            Some(Place::read(&mut frame, case).await?)
+        let mut place = None;
+        if case.is_of_board() {
+            place = Some(Place::read(&mut frame, &case).await?);
         } else {
-            viewer.require_member()?;
-            None
-        };
-        let [hidden, hidden_everywhere] = read_hides(&mut frame, case).await?;
-        let mut profile = None;
-        if viewer.may(Scope::Write) {
-            let profile_at = v1(&["members", member, "profile"]);
-            profile = if_there(viewer.read::<MemberProfile>(&profile_at).await)?;
+            frame.visitor.require_member()?;
+        }
+        let (hidden, hidden_everywhere, profile) = join!(
+            read_hide(&frame, &case),
+            read_hide_everywhere(&frame, member),
+            read_profile(&frame, member),
+        );
+        let (hidden, hidden_everywhere, profile) = (hidden?, hidden_everywhere?, profile?);
+        if case.is_of_board() && frame.may(Scope::Moderate) {
+            let why = json!({"reason": REASONS[0]});
+            let (method, why) = match hidden {
+                Some(_) => (Method::DELETE, None),
+                None => (Method::PUT, Some(&why)),
+            };
+            let path = ["boards", &case.board, "hidden", member];
+            frame.example(&method, &path, why);
         }
         if place.is_none() {
             examples(&mut frame, member);
@@ -149,8 +142,7 @@ impl Page for CasePage {
         let face = face.or_else(|| across.as_ref()?.face());
         let called = face.as_ref().map_or(member, |face| &face.name);
         Ok(Self {
-            frame: framed(frame, case, called),
-            case: case.clone(),
+            frame: framed(frame, &case, called),
             face,
             place,
             hidden,
@@ -158,6 +150,7 @@ impl Page for CasePage {
             across,
             profile,
             filled,
+            case,
         })
     }
 }
@@ -191,33 +184,12 @@ fn examples(frame: &mut Frame, member: &str) {
     }
 }
 
-/// The page about a member of a standing.
-pub(super) async fn show(
-    viewer: Viewer,
-    Path((board, window)): Path<(String, String)>,
-    Query(case): Query<Case>,
-) -> Answer {
-    let case = Case {
-        board,
-        window,
-        ..case
-    };
-    html(&CasePage::read(Frame::new(&viewer, ""), &case, ()).await?)
-}
-
-/// The page for all boards.
-pub(super) async fn show_everywhere(viewer: Viewer, Query(case): Query<Case>) -> Answer {
-    html(&CasePage::read(Frame::new(&viewer, ""), &case, ()).await?)
-}
-
 /// The frame, with the title and the pages above.
 fn framed(frame: Frame, case: &Case, called: &str) -> Frame {
-    let frame = frame.done(&case.done);
     if case.is_of_board() {
         let title = format!("{called}: {}", frame.heading.name());
         let to_window = standing_page(&case.board, &case.window, &[], &[("key", &case.key)]);
-        let window = shown::window(&case.window);
-        return frame.named(title).under(&window, to_window);
+        return frame.named(title).under(&window(&case.window), to_window);
     }
     let frame = frame.named(called);
     if frame.visitor.is_for_people() {
@@ -227,67 +199,33 @@ fn framed(frame: Frame, case: &Case, called: &str) -> Frame {
     }
 }
 
-/// The member's hides on the board of the page and on all boards, as far as the viewer may know; with an example of how to
-/// hide it on the board, or to bring it back.
-async fn read_hides(frame: &mut Frame, case: &Case) -> Result<[Option<HiddenMember>; 2], Problem> {
-    let (mut here, mut everywhere) = (None, None);
-    if case.is_of_board() && frame.may(Scope::Moderate) {
-        let hidden_at = ["boards", &case.board, "hidden", &case.member];
-        here = if_there(frame.visitor.read(&v1(&hidden_at)).await)?;
-        let why = json!({"reason": REASONS[0]});
-        let (method, why) = match here {
-            Some(_) => (Method::DELETE, None),
-            None => (Method::PUT, Some(&why)),
-        };
-        frame.example(&method, &hidden_at, why);
+/// The member's hide on the board of the page, as far as the viewer may know.
+async fn read_hide(frame: &Frame, case: &Case) -> Result<Option<HiddenMember>, Problem> {
+    if !case.is_of_board() || !frame.may(Scope::Moderate) {
+        return Ok(None);
     }
-    if frame.visitor.may(Scope::Moderate) {
-        let asked = v1_with(&["moderation"], &[("member", &case.member)]);
-        let mut found: HiddenList = frame.visitor.read(&asked).await?;
-        everywhere = found.hidden.pop();
+    let hidden_at = v1(&["boards", &case.board, "hidden", &case.member]);
+    if_there(frame.get(&hidden_at).await)
+}
+
+/// Its hide on all boards, as far as the viewer may know.
+async fn read_hide_everywhere(
+    frame: &Frame,
+    member: &str,
+) -> Result<Option<HiddenMember>, Problem> {
+    if !frame.visitor.may(Scope::Moderate) {
+        return Ok(None);
     }
-    Ok([here, everywhere])
+    let asked = v1_with(&["moderation"], &[("member", member)]);
+    let mut found: HiddenList = frame.get(&asked).await?;
+    Ok(found.hidden.pop())
 }
 
-/// Erases the member of the board.
-pub(super) async fn erase(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
-    let member = form.field("member");
-    let own = ["boards", &board, "members", member];
-    let erased = async {
-        form.confirm(member)?;
-        viewer.order(Method::DELETE, &own, None).await
-    };
-    let case = Case::of_form(&board, &form);
-    case.carry_out(&viewer, &form, erased, "erased").await
-}
-
-/// Sets the tier of the member from the next period on.
-pub(super) async fn order_tier(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
-    let member = form.field("member");
-    let ordered_at = ["boards", &board, "league", "members", member];
-    let ordered = async {
-        let order = json!({"tier": form.required("tier")?});
-        form.confirm(member)?;
-        viewer.order(Method::PUT, &ordered_at, Some(&order)).await
-    };
-    let case = Case::of_form(&board, &form);
-    case.carry_out(&viewer, &form, ordered, "ordered").await
-}
-
-/// Lets the member join the league.
-pub(super) async fn join(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
-    seat(&viewer, &board, &form, "members", "joined").await
-}
-
-/// Lets the member leave the league.
-pub(super) async fn leave(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
-    seat(&viewer, &board, &form, "leave", "left").await
-}
-
-async fn seat(viewer: &Viewer, board: &str, form: &Form, part: &str, done: &str) -> Answer {
-    let own = json!({"member": form.field("member")});
-    let path = ["boards", board, "league", part];
-    let seated = viewer.order(Method::POST, &path, Some(&own));
-    let case = Case::of_form(board, form);
-    case.carry_out(viewer, form, seated, done).await
+/// Its profile, if the viewer may read it.
+async fn read_profile(frame: &Frame, member: &str) -> Result<Option<MemberProfile>, Problem> {
+    if !frame.visitor.may(Scope::Write) {
+        return Ok(None);
+    }
+    let profile_at = v1(&["members", member, "profile"]);
+    if_there(frame.get(&profile_at).await)
 }

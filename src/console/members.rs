@@ -1,20 +1,10 @@
-//! Members on all boards: which are hidden everywhere; and the forms of the page about one: its profile, and erasing it.
+//! Members on all boards: which are hidden everywhere; and the form for the profile of one.
 
-use askama::Template;
-use axum::http::Method;
-use serde_json::{Value, json};
-
-use super::case::Case;
+use super::case;
 use super::hidden::{HiddenLine, MEMBERS_MAX, lines_of_all};
-use super::member::CasePage;
-use super::{
-    Answer, Form, Frame, PartParams, Parts, Query, Viewer, Visitor, add, address, carry_out, html,
-    to, v1,
-};
-use crate::domain::access::Scope;
-use crate::http::problem::{FORBIDDEN, Problem};
+use super::prelude::*;
+use crate::http::problem::FORBIDDEN;
 use crate::moderation::routes::HiddenList;
-use crate::moderation::tasks::routes::TaskBody;
 
 #[derive(Template)]
 #[template(path = "console/members.html")]
@@ -22,11 +12,6 @@ struct ListPage {
     frame: Frame,
     hidden: Vec<HiddenLine>,
     parts: Parts,
-}
-
-/// The address of the page of a member on all boards.
-pub(super) fn own_page(member: &str) -> String {
-    address(&["console", "member"], &[("member", member)])
 }
 
 impl Visitor {
@@ -45,22 +30,21 @@ impl Visitor {
 }
 
 /// The members that are hidden everywhere, and a form to find any member.
-pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
-    if !viewer.is_for_people() {
+pub(super) async fn list(mut frame: Frame) -> Answer {
+    let [after] = frame.params(["after"])?;
+    if !frame.visitor.is_for_people() {
         let detail = "this needs the scope `write` or `moderate` on all boards";
         return Err(Problem::new(FORBIDDEN, detail));
     }
-    let mut frame = Frame::new(&viewer, "Members").done(&params.done);
-    let query = params.of_at_most(MEMBERS_MAX);
-    let found = if viewer.may(Scope::Moderate) {
-        frame.read(&["moderation"], &query).await?
-    } else {
-        HiddenList::default()
-    };
+    let mut found = HiddenList::default();
+    if frame.may(Scope::Moderate) {
+        let query = [("after", &*after), ("limit", MEMBERS_MAX)];
+        found = frame.read(&["moderation"], &query).await?;
+    }
     html(&ListPage {
-        frame,
-        hidden: lines_of_all(&viewer, found.hidden).await,
-        parts: Parts::new("members", "/console/members", &params.after, found.next),
+        hidden: lines_of_all(&frame.visitor, found.hidden).await,
+        parts: Parts::new("members", &frame, found.next),
+        frame: frame.named("Members"),
     })
 }
 
@@ -75,35 +59,10 @@ pub(super) async fn put_profile(viewer: Viewer, form: Form) -> Answer {
                 let detail = format!("is not JSON: {error}");
                 Problem::invalid_field("/attributes", detail)
             };
-            profile["attributes"] = serde_json::from_str::<Value>(attributes).map_err(wrong)?;
+            profile["attributes"] = serde_json::from_str(attributes).map_err(wrong)?;
         }
         let own = ["members", form.field("member"), "profile"];
         viewer.order(Method::PUT, &own, Some(&profile)).await
     };
-    let case = Case::of_form("", &form);
-    case.carry_out(&viewer, &form, stored, "stored").await
-}
-
-/// Deletes the profile of a member.
-pub(super) async fn delete_profile(viewer: Viewer, form: Form) -> Answer {
-    let member = form.field("member");
-    let own = ["members", member, "profile"];
-    let deleted = async {
-        form.confirm(member)?;
-        viewer.order(Method::DELETE, &own, None).await
-    };
-    let case = Case::of_form("", &form);
-    case.carry_out(&viewer, &form, deleted, "deleted").await
-}
-
-/// Erases a member on all boards.
-pub(super) async fn erase(viewer: Viewer, form: Form) -> Answer {
-    let member = form.field("member");
-    let own = v1(&["members", member]);
-    let erased = async {
-        form.confirm(member)?;
-        let job: TaskBody = viewer.call(Method::DELETE, &own, None).await?;
-        Ok(to(&["jobs", &job.id], &[]))
-    };
-    carry_out::<CasePage>(&viewer, &Case::of_form("", &form), &form, erased).await
+    case::carry_out(&viewer, &form, stored, "stored").await
 }

@@ -7,11 +7,14 @@
 //! Words: a *visitor* asks for a page; a *viewer* is signed in, or any visitor if there are no keys. A *session* lasts from
 //! signing in to signing out.
 //!
-//! The way of a page: `session.rs` finds out who the visitor is ─▶ the handler takes a `Viewer` (so the visitor is signed
-//! in) ─▶ calls routes with that key ─▶ reads the response as the type that the route has written ─▶ the template, with a
-//! `Frame` (`page.rs`): menu, heading, the clock of the board's time zone, the notice of what was done, the curl commands
-//! of what was read. A form takes a `Form` (`forms.rs`), which comes from a page of the console, with a token; if it is
-//! refused, `carry_out` shows its page again with the problem and what was filled in.
+//! The way of a page: `session.rs` finds out who the visitor is ─▶ the handler takes a `Frame` (`page.rs`; so the visitor is
+//! signed in), with what the address names: parts of its path, and parameters ─▶ calls routes with that key ─▶ reads the
+//! response as the type that the route has written ─▶ the template, with the frame: menu, heading, the clock of the board's
+//! time zone, the notice of what was done, the curl commands of what was read.
+//!
+//! The way of a form: the handler takes a `Viewer` and a `Form` (`forms.rs`), which comes from a page of the console, with a
+//! token. If it is refused, `carry_out` shows its page again with the problem and what was filled in. Most forms order one
+//! call of a route: the table in `orders.rs` has them, also those that have to be confirmed.
 //!
 //! What is subtle:
 //!
@@ -45,6 +48,7 @@ mod member;
 mod members;
 mod movement;
 mod names;
+mod orders;
 mod overview;
 mod page;
 mod parts;
@@ -74,28 +78,41 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::Method;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 
-use self::address::{v1, v1_with};
-use self::api::{if_there, unless};
 use self::events::EventsPage;
-use self::forms::{Form, add};
 use self::initial::InitialPage;
 use self::keys::{KeyPage, KeysPage};
-use self::page::{Answer, Frame, Page, carry_out, html, refused, show, to};
-use self::parts::{PartParams, Parts};
+use self::member::CasePage;
+use self::orders::order;
+use self::page::show;
+use self::prelude::*;
 use self::queue::{QueuePage, QueuesPage};
-use self::session::{Viewer, Visitor};
-use self::upkeep::UpkeepPage;
+use self::result::ResultPage;
+use self::upkeep::{DeletePage, UpkeepPage};
 use self::webhooks::{WebhookPage, WebhooksPage};
 use crate::access::Gate;
-use crate::http::extract::{Path, Query};
-use crate::http::inner::{address, parsed};
-use crate::http::problem::{NOT_FOUND, Problem};
+use crate::http::problem::NOT_FOUND;
 use crate::http::{App, local};
+
+/// What all pages use.
+mod prelude {
+    pub(super) use askama::Template;
+    pub(super) use axum::http::Method;
+    pub(super) use serde_json::{Value, json};
+
+    pub(super) use super::address::{v1, v1_with};
+    pub(super) use super::api::{if_there, unless};
+    pub(super) use super::forms::{Form, add};
+    pub(super) use super::page::{Answer, Frame, Page, carry_out, html, refused, to};
+    pub(super) use super::parts::Parts;
+    pub(super) use super::session::{Viewer, Visitor};
+    pub(super) use crate::domain::access::Scope;
+    pub(super) use crate::http::inner::address;
+    pub(super) use crate::http::problem::Problem;
+}
 
 /// The state of the pages.
 pub(crate) struct Console {
@@ -138,12 +155,12 @@ pub(crate) fn router(console: Arc<Console>) -> Router {
         .route("/names", get(names::list).post(names::review_many))
         .route("/members", get(members::list))
         .route("/profiles", get(profiles::show).post(profiles::store))
-        .route("/member", get(member::show_everywhere))
+        .route("/member", get(show::<CasePage>))
         .route("/member/profile", post(members::put_profile))
-        .route("/member/delete-profile", post(members::delete_profile))
+        .route("/member/delete-profile", post(order::<CasePage>))
         .route("/member/review", post(names::review))
         .route("/member/moderate", post(hidden::moderate))
-        .route("/member/erase", post(members::erase))
+        .route("/member/erase", post(order::<CasePage>))
         .route("/jobs", get(jobs::list))
         .route("/jobs/{id}", get(jobs::show))
         .nest("/keys", of_keys())
@@ -165,39 +182,40 @@ fn of_keys() -> Router {
         .route("/", get(show::<KeysPage>).post(keys::create))
         .route("/{name}", get(show::<KeyPage>).post(keys::change))
         .route("/{name}/rotate", post(keys::rotate))
-        .route("/{name}/delete", post(keys::delete))
+        .route("/{name}/delete", post(order::<KeyPage>))
 }
 
 fn of_webhooks() -> Router {
     Router::new()
         .route("/", get(show::<WebhooksPage>).post(webhooks::create))
         .route("/{name}", get(show::<WebhookPage>).post(webhooks::change))
-        .route("/{name}/test", post(webhooks::test))
+        .route("/{name}/test", post(order::<WebhookPage>))
         .route("/{name}/rotate", post(webhooks::rotate))
         .route("/{name}/enable", post(webhooks::enable))
-        .route("/{name}/retry", post(webhooks::retry))
+        .route("/{name}/retry", post(order::<WebhookPage>))
         .route("/{name}/retry-all", post(webhooks::retry_all))
-        .route("/{name}/delete", post(webhooks::delete))
+        .route("/{name}/delete", post(order::<WebhookPage>))
 }
 
 fn of_board() -> Router {
     let initial = get(show::<InitialPage>).post(initial::set);
+    let delete = get(show::<DeletePage>).post(order::<DeletePage>);
     Router::new()
         .route("/", get(board::show))
         .route("/definition", get(board::definition))
         .route("/standings/{window}", get(standing::show))
         .route("/standings/{window}/stream", get(stream::show))
-        .route("/standings/{window}/member", get(member::show))
+        .route("/standings/{window}/member", get(show::<CasePage>))
         .route("/standings/{window}/charts", get(periods::charts))
         .nest("/standings/{window}/periods", of_results())
         .route("/embed", get(embed::show))
         .route("/hidden", get(hidden::list))
         .route("/hide", post(hidden::hide))
         .route("/unhide", post(hidden::unhide))
-        .route("/erase", post(member::erase))
-        .route("/tier", post(member::order_tier))
-        .route("/join", post(member::join))
-        .route("/leave", post(member::leave))
+        .route("/erase", post(order::<CasePage>))
+        .route("/tier", post(order::<CasePage>))
+        .route("/join", post(order::<CasePage>))
+        .route("/leave", post(order::<CasePage>))
         .route("/initial-scores", initial)
         .route("/quotas", get(quotas::show))
         .route("/events", get(show::<EventsPage>).post(events::send))
@@ -206,16 +224,16 @@ fn of_board() -> Router {
         .route("/discard", post(queue::discard))
         .route("/upkeep", get(show::<UpkeepPage>))
         .route("/close", post(upkeep::close))
-        .route("/close-period", post(upkeep::close_period))
+        .route("/close-period", post(order::<UpkeepPage>))
         .route("/shards", post(upkeep::spread))
-        .route("/delete", get(upkeep::last_page).post(upkeep::delete))
+        .route("/delete", delete)
 }
 
 fn of_results() -> Router {
     Router::new()
         .route("/", get(periods::list))
-        .route("/{key}", get(result::show))
-        .route("/{key}/claim", post(result::claim))
+        .route("/{key}", get(show::<ResultPage>))
+        .route("/{key}/claim", post(order::<ResultPage>))
         .route("/{key}/export", get(result::export))
 }
 
@@ -235,7 +253,6 @@ async fn around(State(console): State<Arc<Console>>, request: Request, next: Nex
             local::check_host(&parts)?;
         }
         visitor.recognize().await?;
-        visitor.look_around().await;
         if parts.method == Method::POST {
             let form = Form::read(&visitor, &parts, body).await?;
             parts.extensions.insert(form);
@@ -247,5 +264,5 @@ async fn around(State(console): State<Arc<Console>>, request: Request, next: Nex
         Ok(request) => next.run(request).await,
         Err(problem) => Problem::into_response(problem),
     };
-    page::finish(&visitor, trouble::explained(&visitor, response))
+    page::finish(&visitor, trouble::explained(&visitor, response).await)
 }

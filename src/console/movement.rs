@@ -3,16 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::http::Method;
-use serde_json::json;
-
 use super::boards::Defined;
-use super::{Visitor, unless, v1, v1_with};
-use crate::domain::access::Scope;
+use super::prelude::*;
 use crate::domain::league::zone::Zone;
 use crate::domain::time::Span;
 use crate::domain::window::Window;
-use crate::http::problem::Problem;
 use crate::standings::routes::answers::{EntryBody, StandingBody, SubsetBody};
 use crate::standings::routes::queries::{QueryResult, QueryResults};
 use crate::standings::routes::summary::SummaryBody;
@@ -43,7 +38,10 @@ impl Movement {
     /// How the member of an entry has moved; nothing for an entry without a rank.
     pub(super) fn of(&self, entry: &EntryBody) -> Option<Moved> {
         let (member, rank) = (entry.member.as_deref()?, entry.rank?);
-        Some(Moved::between(self.ranks.get(member).copied(), rank))
+        let Some(before) = self.ranks.get(member) else {
+            return Some(Moved::New);
+        };
+        Some(Moved::by(before.cast_signed() - rank.cast_signed()))
     }
 }
 
@@ -54,15 +52,6 @@ impl Moved {
             0 => Self::Stayed,
             1.. => Self::Up(change.unsigned_abs()),
             _ => Self::Down(change.unsigned_abs()),
-        }
-    }
-
-    fn between(before: Option<u64>, now: u64) -> Self {
-        match before {
-            None => Self::New,
-            Some(before) if before > now => Self::Up(before - now),
-            Some(before) if before < now => Self::Down(now - before),
-            Some(_) => Self::Stayed,
         }
     }
 }
@@ -85,14 +74,20 @@ impl Visitor {
                 "cohort": standing.cohort, "member": member,
             })
         });
-        let queries = json!({"queries": queries.collect::<Vec<_>>()});
-        let asked = self.call(Method::POST, "/v1/standings/query", Some(&queries));
-        let QueryResults { results } = asked.await?;
+        let results = self.ask_all(queries.collect()).await?;
         let zone = |result| match result {
             QueryResult::Member(found) => found.league?.seat?.zone,
             _ => None,
         };
         Ok(results.into_iter().map(zone).collect())
+    }
+
+    /// The results of several queries, in their order.
+    pub(super) async fn ask_all(&self, queries: Vec<Value>) -> Result<Vec<QueryResult>, Problem> {
+        let queries = json!({"queries": queries});
+        let asked = self.call(Method::POST, "/v1/standings/query", Some(&queries));
+        let QueryResults { results } = asked.await?;
+        Ok(results)
     }
 
     /// The definition of a board, if the viewer may read it.
@@ -112,10 +107,8 @@ impl Visitor {
         hidden: &str,
     ) -> Result<Option<Movement>, Problem> {
         let (board, StandingBody { window, key, .. }) = (summary.board.as_str(), standing);
-        let members: Vec<&str> = entries
-            .iter()
-            .filter_map(|entry| entry.member.as_deref())
-            .collect();
+        let members = entries.iter().filter_map(|entry| entry.member.as_deref());
+        let members: Vec<&str> = members.collect();
         // In a league the previous period was played in other cohorts.
         let is_of_league = standing.cohort.is_some();
         if members.is_empty() || is_of_league || !self.may_on(Scope::Read, board) {
@@ -164,14 +157,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_smaller_rank_is_further_up() {
-        for (before, now, moved) in [
-            (Some(5), 2, Moved::Up(3)),
-            (Some(2), 5, Moved::Down(3)),
-            (Some(4), 4, Moved::Stayed),
-            (None, 4, Moved::New),
-        ] {
-            assert_eq!(Moved::between(before, now), moved);
+    fn who_gains_ranks_moves_up() {
+        for (change, moved) in [(3, Moved::Up(3)), (-3, Moved::Down(3)), (0, Moved::Stayed)] {
+            assert_eq!(Moved::by(change), moved);
         }
     }
 }

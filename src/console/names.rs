@@ -1,15 +1,9 @@
 //! Names and pictures of members: the reviews, and reviewing one or many.
 
-use askama::Template;
-use axum::http::Method;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-use super::case::Case;
-use super::{
-    Answer, Form, Frame, PartParams, Parts, Query, Viewer, Visitor, add, address, html, refused,
-};
-use crate::http::problem::Problem;
+use super::case;
+use super::prelude::*;
 use crate::profiles::routes::{MemberProfile, NameReviews};
 use crate::runtime::join::join_all;
 
@@ -47,11 +41,8 @@ impl Item {
     async fn judge(&self, viewer: &Visitor, verdict: &str, reason: &str) -> Result<(), Problem> {
         let mut review = json!({"name": self.name, "status": verdict});
         add(&mut review, "avatar_url", self.avatar_url.as_deref());
-        add(
-            &mut review,
-            "reason",
-            Some(reason.trim()).filter(|reason| !reason.is_empty()),
-        );
+        let reason = Some(reason.trim()).filter(|reason| !reason.is_empty());
+        add(&mut review, "reason", reason);
         let reviewed_by = ["members", &self.member, "name-review"];
         viewer.order(Method::PUT, &reviewed_by, Some(&review)).await
     }
@@ -68,7 +59,8 @@ struct Judged {
 #[template(path = "console/names.html")]
 struct NamesPage {
     frame: Frame,
-    params: PartParams,
+    /// The status of the names; empty: those to review.
+    status: String,
     names: Vec<MemberProfile>,
     parts: Parts,
     /// What was done before the page was shown.
@@ -90,27 +82,36 @@ impl NamesPage {
         names.any(|profile| !self.frame.visitor.wrote(profile))
     }
 
-    async fn read(viewer: &Viewer, params: PartParams) -> Result<Self, Problem> {
-        let mut frame = Frame::new(viewer, "Name review");
-        let query = params.of_at_most(NAMES_MAX);
+    async fn read(mut frame: Frame) -> Result<Self, Problem> {
+        let [status, after] = frame.params(["status", "after"])?;
+        let query = [
+            ("status", &*status),
+            ("after", &after),
+            ("limit", NAMES_MAX),
+        ];
         let found: NameReviews = frame.read(&["name-reviews"], &query).await?;
-        let own = address(&["console", "names"], &query[..1]);
         let verdict = json!({"name": "Ann", "status": "approved"});
         let reviewed_by = ["members", "MEMBER", "name-review"];
         frame.example(&Method::PUT, &reviewed_by, Some(&verdict));
         Ok(Self {
-            frame,
             names: found.reviews,
-            parts: Parts::new("names", &own, &params.after, found.next),
-            params,
+            parts: Parts::new("names", &frame, found.next),
+            frame: frame.named("Name review"),
+            status,
             judged: None,
         })
+    }
+
+    /// How many names wait for a review.
+    fn pending(&self) -> u64 {
+        let overview = self.frame.overview();
+        overview.map_or(0, |overview| overview.pending_names)
     }
 }
 
 /// The list.
-pub(super) async fn list(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
-    html(&NamesPage::read(&viewer, params).await?)
+pub(super) async fn list(frame: Frame) -> Answer {
+    html(&NamesPage::read(frame).await?)
 }
 
 /// The verdict of a form, and the names it is about: the one of the button, or those that were ticked.
@@ -139,12 +140,9 @@ pub(super) async fn review_many(viewer: Viewer, form: Form) -> Answer {
             Err(problem) => failed.push((item, problem)),
         }
     }
-    let params = PartParams {
-        status: form.field("status").to_owned(),
-        after: form.field("after").to_owned(),
-        ..PartParams::default()
-    };
-    let mut page = NamesPage::read(&viewer, params).await?;
+    let part = ["status", "after"].map(|name| (name, form.field(name)));
+    let frame = Frame::new(&viewer, "").with_params(&part);
+    let mut page = NamesPage::read(frame).await?;
     let status = failed.first().map(|(_, problem)| problem.kind.status);
     page.judged = Some(Judged {
         verdict,
@@ -166,6 +164,5 @@ pub(super) async fn review(viewer: Viewer, form: Form) -> Answer {
         }
         Ok(())
     };
-    let case = Case::of_form("", &form);
-    case.carry_out(&viewer, &form, reviewed, &verdict).await
+    case::carry_out(&viewer, &form, reviewed, &verdict).await
 }

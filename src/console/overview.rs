@@ -4,11 +4,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use askama::Template;
-
-use super::{Answer, Frame, Viewer, Visitor, html, to};
-use crate::domain::access::Scope;
-use crate::http::problem::Problem;
+use super::prelude::*;
 use crate::operations::health::Ready;
 use crate::operations::overview::work::Overview;
 use crate::operations::upkeep::routes::QueueBody;
@@ -35,38 +31,6 @@ impl Visitor {
     pub(super) fn may_look_around(&self) -> bool {
         self.may(Scope::Moderate) || self.may(Scope::Configure)
     }
-
-    /// Reads what waits or fails. A page works without it.
-    pub(super) async fn look_around(&mut self) {
-        if self.may_look_around() {
-            self.overview = self.read("/v1/overview").await.ok().map(Arc::new);
-        }
-    }
-
-    /// How many things wait or fail that a page of the side bar is about, with the class of this count.
-    pub(super) fn count(&self, page: &str) -> Option<(u64, &'static str)> {
-        let overview = self.overview.as_ref()?;
-        let webhooks = &overview.webhooks;
-        let (count, class) = match page {
-            "Name review" => (overview.pending_names, "calm"),
-            "Webhooks" => (
-                (webhooks.failing.len() + webhooks.disabled.len()) as u64,
-                "",
-            ),
-            "Queues" if overview.dead_letters.total > 0 => (overview.dead_letters.total, ""),
-            "Queues" => (overview.queues.events, "calm"),
-            _ => return None,
-        };
-        (count > 0).then_some((count, class))
-    }
-
-    /// Whether no instance applied queued events when the sample was taken.
-    pub(super) fn overview_warns_of_queues(&self) -> bool {
-        let warnings = self.overview.iter().flat_map(|overview| &overview.warnings);
-        warnings
-            .into_iter()
-            .any(|warning| warning.starts_with(UNAPPLIED))
-    }
 }
 
 impl Overview {
@@ -78,56 +42,77 @@ impl Overview {
             ages.is_some_and(|(now, since)| now.seconds_after(since) >= WAIT_S)
         })
     }
+
+    /// How many webhooks fail, or were disabled.
+    fn failing_webhooks(&self) -> u64 {
+        (self.webhooks.failing.len() + self.webhooks.disabled.len()) as u64
+    }
 }
 
-impl Visitor {
+impl Frame {
+    /// How many things wait or fail that a page of the side bar is about, with the class of this count.
+    pub(super) fn count(&self, page: &str) -> Option<(u64, &'static str)> {
+        let overview = self.overview()?;
+        let (count, class) = match page {
+            "Name review" => (overview.pending_names, "calm"),
+            "Webhooks" => (overview.failing_webhooks(), ""),
+            "Queues" if overview.dead_letters.total > 0 => (overview.dead_letters.total, ""),
+            "Queues" => (overview.queues.events, "calm"),
+            _ => return None,
+        };
+        (count > 0).then_some((count, class))
+    }
+
+    /// Whether no instance applied queued events when the sample was taken.
+    pub(super) fn has_no_applier(&self) -> bool {
+        let mut warnings = self
+            .overview()
+            .into_iter()
+            .flat_map(|overview| &overview.warnings);
+        warnings.any(|warning| warning.starts_with(UNAPPLIED))
+    }
+
     /// How many events of a board wait or could not be applied.
     pub(super) fn queued(&self, board: &str) -> u64 {
-        let Some(overview) = &self.overview else {
+        let Some(overview) = self.overview() else {
             return 0;
         };
         let waiting = overview.queues.boards.iter();
         let waiting = waiting.filter(|queue| queue.board == board);
         let dead = overview.dead_letters.boards.iter();
         let dead = dead.filter(|letters| letters.board == board);
-        let dead: u64 = dead.map(|letters| letters.count).sum();
-        dead + waiting.map(|queue| queue.events).sum::<u64>()
+        let counts = waiting.map(|queue| queue.events);
+        counts.chain(dead.map(|letters| letters.count)).sum()
     }
-}
 
-impl Frame {
     /// How many events the page's board had in the last whole minute, if it had any in the last hour.
     pub(super) fn events_a_minute(&self) -> Option<u64> {
-        let overview = self.visitor.overview.as_ref()?;
-        let mut boards = overview.events.iter();
+        let mut boards = self.overview()?.events.iter();
         let own = boards.find(|own| own.board == self.heading.board)?;
         own.minutes.iter().rev().nth(1).copied()
     }
 
     /// The queue of the page's board, if its events have waited for long.
     pub(super) fn waiting(&self) -> Option<&QueueBody> {
-        let overview = self.visitor.overview.as_ref()?;
-        overview
-            .late()
-            .find(|queue| queue.board == self.heading.board)
+        let mut late = self.overview()?.late();
+        late.find(|queue| queue.board == self.heading.board)
     }
 }
 
 /// The page. Viewers that may not see it get the list of boards.
-pub(super) async fn show(viewer: Viewer) -> Answer {
-    if !viewer.may_look_around() {
+pub(super) async fn show(mut frame: Frame) -> Answer {
+    if !frame.visitor.may_look_around() {
         return Ok(to(&["boards"], &[]));
     }
-    let mut frame = Frame::new(&viewer, "Overview");
     let read_at = frame.reading(&["overview"], &[]);
-    let overview = match &viewer.overview {
+    let overview = match frame.look_around().await {
         Some(overview) => Arc::clone(overview),
-        None => Arc::new(viewer.read(&read_at).await?),
+        None => frame.visitor.read(&read_at).await.map(Arc::new)?,
     };
     html(&OverviewPage {
-        ready: viewer.ready().await,
-        frame,
         overview,
+        ready: frame.visitor.ready().await,
+        frame: frame.named("Overview"),
     })
 }
 
@@ -150,12 +135,12 @@ impl OverviewPage {
 
     /// Whether nothing needs a look.
     fn is_well(&self) -> bool {
-        let (overview, webhooks) = (&self.overview, &self.overview.webhooks);
+        let overview = &self.overview;
         let is_ready = |ready: &Ready| ready.fault_count == 0 && ready.warnings.is_empty();
         overview.warnings.is_empty()
             && overview.fault_count == 0
-            && webhooks.failing.len() + webhooks.disabled.len() == 0
-            && webhooks.failed_deliveries + overview.dead_letters.total == 0
+            && overview.failing_webhooks() == 0
+            && overview.webhooks.failed_deliveries + overview.dead_letters.total == 0
             && overview.pending_names == 0
             && overview.late().next().is_none()
             && self.ready.as_ref().is_ok_and(is_ready)

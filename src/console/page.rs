@@ -1,18 +1,24 @@
 //! What all pages have in common.
 
-use askama::Template;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts as RequestParts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use tokio::join;
+use tokio::sync::OnceCell;
+use url::form_urlencoded::parse;
 
 use super::board::Heading;
+use super::prelude::*;
 use super::shown::{self, Clock};
-use super::{Form, Path, Query, Viewer, Visitor, address, v1, v1_with};
-use crate::domain::access::Scope;
+use crate::domain::board::FieldError;
 use crate::domain::timezone::Zone;
+use crate::http::extract::invalid;
 use crate::http::observe::HasBody;
-use crate::http::problem::Problem;
+use crate::operations::overview::work::Overview;
 
 /// The response to a request for a page, or to a form.
 pub(super) type Answer = Result<Response, Problem>;
@@ -20,6 +26,10 @@ pub(super) type Answer = Result<Response, Problem>;
 /// The content security policy of pages, to which the hosts of pictures are added: everything else is from this origin, and no
 /// frame may show a page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; img-src 'self'";
+/// The parameters of the notice of what was done before a page was shown, and of the name of what it was done to, or of how
+/// many there were.
+pub(super) const DONE: &str = "done";
+const NAME: &str = "name";
 /// The other headers of every page.
 const HEADERS: [(HeaderName, &str); 3] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -34,6 +44,12 @@ pub(super) struct Frame {
     pub(super) title: String,
     /// The visitor.
     pub(super) visitor: Visitor,
+    /// What the address names: the parts of its path, and its parameters.
+    given: Form,
+    /// The path of the page, where its lists have their other parts.
+    pub(super) path: String,
+    /// What waits or fails, once it was read, if the visitor may know that.
+    overview: OnceCell<Option<Arc<Overview>>>,
     /// The token that forms send.
     pub(super) token: String,
     /// The top of a page of a board; empty elsewhere.
@@ -61,6 +77,17 @@ pub(super) struct Tab {
     pub(super) is_current: bool,
 }
 
+impl Tab {
+    /// A link that leads elsewhere.
+    pub(super) fn new(name: impl Into<String>, address: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            address: address.into(),
+            is_current: false,
+        }
+    }
+}
+
 /// Pages of the whole service that belong together.
 pub(super) struct Group {
     /// Empty for the first one.
@@ -76,38 +103,21 @@ impl Visitor {
 
     /// The pages of the whole service that the visitor may see.
     pub(super) fn groups(&self) -> Vec<Group> {
-        // Each page has a name, a path, and whether the visitor may see it.
-        type Pages<'a> = &'a [(&'static str, &'a str, bool)];
         let configures = self.require_anywhere(Scope::Configure).is_ok();
         let (moderates, administers) = (self.may(Scope::Moderate), self.may(Scope::Admin));
-        let configures_all = self.may(Scope::Configure);
-        let groups: [(&str, Pages<'_>); 3] = [
-            (
-                "",
-                &[
-                    ("Overview", "", self.may_look_around()),
-                    ("Boards", "boards", true),
-                    ("Members", "members", self.is_for_people()),
-                    ("Name review", "names", moderates),
-                ],
-            ),
-            (
-                "Deliver",
-                &[
-                    ("Webhooks", "webhooks", configures),
-                    ("API keys", "keys", administers),
-                    ("Embeds", "embeds", true),
-                ],
-            ),
-            (
-                "Operate",
-                &[
-                    ("Queues", "queues", configures_all),
-                    ("Jobs", "jobs", moderates || administers),
-                    ("Audit log", "audit", administers),
-                    ("Service", "service", true),
-                ],
-            ),
+        // Each page has a group, a name, a path, and whether the visitor may see it.
+        let pages = [
+            ("", "Overview", "", self.may_look_around()),
+            ("", "Boards", "boards", true),
+            ("", "Members", "members", self.is_for_people()),
+            ("", "Name review", "names", moderates),
+            ("Deliver", "Webhooks", "webhooks", configures),
+            ("Deliver", "API keys", "keys", administers),
+            ("Deliver", "Embeds", "embeds", true),
+            ("Operate", "Queues", "queues", self.may(Scope::Configure)),
+            ("Operate", "Jobs", "jobs", moderates || administers),
+            ("Operate", "Audit log", "audit", administers),
+            ("Operate", "Service", "service", true),
         ];
         let own = self.address.strip_prefix("/console").unwrap_or("/other");
         let own = own.split(['/', '?']).find(|part| !part.is_empty());
@@ -116,49 +126,94 @@ impl Visitor {
             "member" | "profiles" => "members",
             page => page,
         });
-        let tab = |&(name, page, _): &(&'static str, &str, bool)| Tab {
-            name: name.to_owned(),
-            address: match page {
-                "" => "/console".to_owned(),
-                page => address(&["console", page], &[]),
-            },
-            is_current: own == page,
-        };
-        let groups = groups.into_iter().map(|(name, pages)| Group {
-            name,
-            pages: pages.iter().filter(|page| page.2).map(tab).collect(),
-        });
-        groups.filter(|group| !group.pages.is_empty()).collect()
+        let mut groups: Vec<Group> = Vec::new();
+        for (group, name, page, _) in pages.into_iter().filter(|(.., is_seen)| *is_seen) {
+            if groups.last().is_none_or(|last| last.name != group) {
+                let pages = Vec::new();
+                groups.push(Group { name: group, pages });
+            }
+            if let Some(group) = groups.last_mut() {
+                let path = format!("/console/{page}");
+                group.pages.push(Tab {
+                    is_current: own == page,
+                    ..Tab::new(name, path.trim_end_matches('/'))
+                });
+            }
+        }
+        groups
     }
 }
 
 impl Frame {
     /// The frame of a page for this visitor.
     pub(super) fn new(visitor: &Visitor, title: impl Into<String>) -> Self {
+        let (path, query) = visitor
+            .address
+            .split_once('?')
+            .unwrap_or((&visitor.address, ""));
+        let query: Form = parse(query.as_bytes()).into_owned().collect();
+        let notice = shown::done(query.field(DONE));
         Self {
             title: title.into(),
             token: visitor.token(),
             visitor: visitor.clone(),
+            path: path.to_owned(),
+            overview: OnceCell::new(),
             heading: Heading::default(),
             crumbs: Vec::new(),
             clock: Clock {
                 zone: Zone::UTC,
                 now: visitor.console.app.engine.clock.now(),
             },
-            done: None,
+            done: notice.map(|notice| notice.replace("{}", query.field(NAME))),
             form: Form::default(),
             problem: None,
             curl: Vec::new(),
+            given: visitor.path.clone().and(query),
         }
+    }
+
+    /// What the address names: these parts of its path and parameters, empty for those that it has not.
+    ///
+    /// # Errors
+    ///
+    /// [`INVALID_PARAMETER`](crate::http::problem::INVALID_PARAMETER): it has another one.
+    pub(super) fn params<const N: usize>(&self, names: [&str; N]) -> Result<[String; N], Problem> {
+        let is_known = |name: &&str| names.contains(name) || [DONE, NAME].contains(name);
+        if let Some(other) = self.given.names().find(|name| !is_known(name)) {
+            return Err(invalid("query", format!("unknown parameter `{other}`")));
+        }
+        Ok(names.map(|name| self.param(name).to_owned()))
+    }
+
+    /// A part of the address; empty if it has none of this name.
+    pub(super) fn param(&self, name: &str) -> &str {
+        self.given.field(name)
+    }
+
+    /// The frame of the page with these parameters.
+    pub(super) fn with_params(mut self, params: &[(&'static str, &str)]) -> Self {
+        let params = params
+            .iter()
+            .map(|(name, value)| (*name, (*value).to_owned()));
+        self.given = params.collect();
+        self
+    }
+
+    /// The address of this page with these parameters changed, and without a notice.
+    pub(super) fn here(&self, changes: &[(&str, &str)]) -> String {
+        let own = self.given.names().map(|name| (name, self.param(name)));
+        let is_kept = |(name, _): &(&str, &str)| {
+            let is_changed = changes.iter().any(|(changed, _)| changed == name);
+            !is_changed && ![DONE, NAME].contains(name) && self.visitor.path.given(name).is_none()
+        };
+        let query: Vec<_> = own.filter(is_kept).chain(changes.iter().copied()).collect();
+        format!("{}{}", self.path, address(&[], &query))
     }
 
     /// Adds a page above this one.
     pub(super) fn under(mut self, name: &str, address: impl Into<String>) -> Self {
-        self.crumbs.push(Tab {
-            name: name.to_owned(),
-            address: address.into(),
-            is_current: false,
-        });
+        self.crumbs.push(Tab::new(name, address));
         self
     }
 
@@ -168,15 +223,21 @@ impl Frame {
         self
     }
 
-    /// Sets the notice of what was done before the page was shown.
-    pub(super) fn done(self, what: &str) -> Self {
-        self.done_to(what, "")
+    /// What waits or fails, if the visitor may know that, and it can be read: a page works without it.
+    pub(super) async fn look_around(&self) -> Option<&Arc<Overview>> {
+        let visitor = &self.visitor;
+        let read = self.overview.get_or_init(async || {
+            if !visitor.may_look_around() {
+                return None;
+            }
+            visitor.read("/v1/overview").await.ok().map(Arc::new)
+        });
+        read.await.as_ref()
     }
 
-    /// Sets the notice of what was done to the thing of this name, or to this number of things.
-    pub(super) fn done_to(mut self, what: &str, name: &str) -> Self {
-        self.done = shown::done(what).map(|notice| notice.replace("{}", name));
-        self
+    /// What waits or fails, if it was read.
+    pub(super) fn overview(&self) -> Option<&Overview> {
+        self.overview.get()?.as_deref()
     }
 
     /// Fills in the form, unless it is shown again as it was sent. A refused confirmation leaves the page's form as stored.
@@ -193,6 +254,12 @@ impl Frame {
         read_at
     }
 
+    /// The response to a GET. Next to the first one of a page the overview is read, for the side bar.
+    pub(super) async fn get<T: DeserializeOwned>(&self, address: &str) -> Result<T, Problem> {
+        let (found, _) = join!(self.visitor.read(address), self.look_around());
+        found
+    }
+
     /// Adds the curl command that reads a route of `/v1`, and reads it.
     pub(super) async fn read<T: DeserializeOwned>(
         &mut self,
@@ -200,7 +267,7 @@ impl Frame {
         query: &[(&str, &str)],
     ) -> Result<T, Problem> {
         let read_at = self.reading(path, query);
-        self.visitor.read(&read_at).await
+        self.get(&read_at).await
     }
 
     /// Adds the curl command that sends this body to a path of `/v1`.
@@ -216,12 +283,15 @@ impl Frame {
 
     /// What is wrong with a field of the refused form.
     pub(super) fn faults(&self, name: &str) -> Vec<&str> {
-        let problem = self.problem.as_ref();
-        let errors = problem.into_iter().flat_map(|problem| &problem.errors);
-        errors
-            .filter(|error| error.pointer.strip_prefix('/') == Some(name))
-            .map(|error| error.detail.as_str())
-            .collect()
+        let own = |error: &&FieldError| error.pointer.strip_prefix('/') == Some(name);
+        let errors = self.errors().filter(own);
+        errors.map(|error| error.detail.as_str()).collect()
+    }
+
+    /// What is wrong with the refused form.
+    pub(super) fn errors(&self) -> impl Iterator<Item = &FieldError> {
+        let problem = self.problem.iter();
+        problem.flat_map(|problem| &problem.errors)
     }
 
     /// Whether the refused form asked for this confirmation.
@@ -253,34 +323,29 @@ pub(super) fn refused(status: StatusCode, page: &impl Template) -> Answer {
     Ok(page)
 }
 
-/// A page with forms, about what its path names, or about all things of a kind.
-pub(super) trait Page: Template + Sized {
-    /// What the path names: a board, a webhook, a key; nothing for a list of all.
-    type Of: DeserializeOwned + Send + Sync;
-    /// The parameters.
-    type Params: DeserializeOwned + Default + Send;
+impl<S: Send + Sync> FromRequestParts<S> for Frame {
+    type Rejection = Problem;
 
+    async fn from_request_parts(parts: &mut RequestParts, state: &S) -> Result<Self, Problem> {
+        let viewer = Viewer::from_request_parts(parts, state).await?;
+        Ok(Self::new(&viewer, ""))
+    }
+}
+
+/// A page with forms.
+pub(super) trait Page: Template + Sized {
     /// Reads what it shows, in this frame.
-    fn read(
-        frame: Frame,
-        of: &Self::Of,
-        params: Self::Params,
-    ) -> impl Future<Output = Result<Self, Problem>> + Send;
+    fn read(frame: Frame) -> impl Future<Output = Result<Self, Problem>> + Send;
 }
 
 /// Shows such a page.
-pub(super) async fn show<P: Page>(
-    viewer: Viewer,
-    Path(of): Path<P::Of>,
-    Query(params): Query<P::Params>,
-) -> Answer {
-    html(&P::read(Frame::new(&viewer, ""), &of, params).await?)
+pub(super) async fn show<P: Page>(frame: Frame) -> Answer {
+    html(&Box::pin(P::read(frame)).await?)
 }
 
 /// Does what a form asks for. If that is refused, the page of the form says so, with what was filled in.
 pub(super) async fn carry_out<P: Page>(
     viewer: &Viewer,
-    of: &P::Of,
     form: &Form,
     what: impl Future<Output = Answer>,
 ) -> Answer {
@@ -291,7 +356,7 @@ pub(super) async fn carry_out<P: Page>(
     let mut frame = Frame::new(viewer, "");
     frame.form = form.clone();
     let status = frame.refuse(problem);
-    refused(status, &P::read(frame, of, P::Params::default()).await?)
+    refused(status, &Box::pin(P::read(frame)).await?)
 }
 
 /// Redirects to a page of the console after something was done.

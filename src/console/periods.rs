@@ -1,38 +1,20 @@
 //! The periods of a window: the state of each, who has won it, and charts of its totals.
 
-use askama::Template;
-use axum::http::Method;
-use serde::Deserialize;
-use serde_json::{Value, json};
-
 use super::board::standing_page;
 use super::chart::{Chart, Figure, float};
 use super::page::Tab;
+use super::prelude::*;
 use super::shown::{self, Clock};
-use super::{Answer, Frame, Path, Query, Viewer, Visitor, html, if_there, v1_with};
-use crate::domain::access::Scope;
 use crate::domain::state::PeriodState;
-use crate::domain::window::Window;
-use crate::http::problem::Problem;
 use crate::periods::results::routes::{ListedPeriod, PeriodsBody};
 use crate::standings::routes::answers::StatsBody;
-use crate::standings::routes::queries::{QueryResult, QueryResults};
+use crate::standings::routes::queries::QueryResult;
 use crate::standings::routes::summary::{PeriodBody, SummaryBody};
 
 /// How many periods a page has, and how many charts have by default and by choice.
 const PERIODS_MAX: &str = "20";
 const CHARTED: &str = "30";
 const RANGES: [&str; 3] = ["10", CHARTED, "100"];
-
-/// Which part of the list.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    /// The list has only periods before this one.
-    before: String,
-    /// How many periods charts have.
-    last: String,
-}
 
 /// What is shown of the state of a period: a class and a word.
 pub(super) fn state_of(
@@ -42,10 +24,8 @@ pub(super) fn state_of(
 ) -> Option<(String, String)> {
     let opens_at = summary.opens_at.filter(|at| *at > clock.now);
     if let (Some(PeriodState::Live), Some(at)) = (state, opens_at) {
-        return Some((
-            "warn".to_owned(),
-            format!("Opens in {}", clock.distance(&at)),
-        ));
+        let opens = format!("Opens in {}", clock.distance(&at));
+        return Some(("warn".to_owned(), opens));
     }
     let class = shown::name(&state?);
     Some((class.clone(), shown::window(&class)))
@@ -54,43 +34,81 @@ pub(super) fn state_of(
 /// A period, and its totals on a board that counts voters.
 type Line = (ListedPeriod, Option<StatsBody>);
 
+/// Some periods of a window.
+struct Periods {
+    summary: SummaryBody,
+    window: String,
+    lines: Vec<Line>,
+    parts: Parts,
+}
+
+impl Periods {
+    /// Reads the periods that the parameter says, for this part of the pages of a window.
+    async fn read(frame: &mut Frame, query: &[(&str, &str)], part: &str) -> Result<Self, Problem> {
+        let [board, window] = ["board", "window"].map(|name| frame.param(name).to_owned());
+        let path = ["boards", &board, "standings", &window, "periods"];
+        let PeriodsBody { periods, next } = frame.read(&path, query).await?;
+        let what = format!("{part} of {window}");
+        let summary = frame.read_window((&board, &window), part, &what).await?;
+        let is_league = periods.iter().any(|period| period.cohorts.is_some());
+        let mut answers = Vec::new();
+        if frame.may(Scope::Read) && !periods.is_empty() && !is_league {
+            let query = json!({"type": "stats", "board": board, "window": window});
+            answers = frame.visitor.ask_each(&periods, &query).await?;
+        }
+        let stats = answers.into_iter().map(|answer| match answer {
+            QueryResult::Stats(stats) => Some(stats).filter(|stats| stats.events.is_some()),
+            _ => None,
+        });
+        let stats = stats.chain(std::iter::repeat_with(|| None));
+        Ok(Self {
+            summary,
+            window,
+            lines: periods.into_iter().zip(stats).collect(),
+            parts: Parts::by("before", "periods", frame, next),
+        })
+    }
+
+    /// Whether the board counts voters.
+    fn has_stats(&self) -> bool {
+        self.lines.iter().any(|(_, stats)| stats.is_some())
+    }
+
+    fn is_league(&self) -> bool {
+        let mut lines = self.lines.iter();
+        lines.any(|(period, _)| period.cohorts.is_some())
+    }
+
+    /// The windows of the board that have periods, each with the address of its page `page`.
+    fn windows(&self, page: &str, last: &str) -> Vec<Tab> {
+        let names = self.summary.windows.iter().map(|own| own.window);
+        let names = names.filter(|window| !window.is_rolling());
+        let names = names.map(|window| window.to_string());
+        let tab = |name: String| {
+            let address = standing_page(&self.summary.board, &name, &[page], &[("last", last)]);
+            Tab {
+                is_current: name == self.window,
+                ..Tab::new(shown::window(&name), address)
+            }
+        };
+        names.map(tab).collect()
+    }
+}
+
 #[derive(Template)]
 #[template(path = "console/periods.html")]
 struct PeriodsPage {
     frame: Frame,
-    summary: SummaryBody,
-    window: String,
-    lines: Vec<Line>,
-    /// Whether the board counts voters.
-    has_stats: bool,
-    is_league: bool,
-    is_later: bool,
-    /// The next part has only periods before this one.
-    next: Option<String>,
+    found: Periods,
 }
 
 /// The page.
-pub(super) async fn list(
-    viewer: Viewer,
-    Path((board, window)): Path<(String, String)>,
-    Query(Params { before, .. }): Query<Params>,
-) -> Answer {
-    let part = [("before", before.as_str()), ("limit", PERIODS_MAX)];
-    let Found {
-        frame,
-        summary,
-        lines,
-        next,
-    } = lines((&viewer, &board, &window), &part, "Results").await?;
+pub(super) async fn list(mut frame: Frame) -> Answer {
+    let [_, _, before] = frame.params(["board", "window", "before"])?;
+    let part = [("before", &*before), ("limit", PERIODS_MAX)];
     html(&PeriodsPage {
-        summary,
-        has_stats: lines.iter().any(|(_, stats)| stats.is_some()),
-        is_league: is_league(&lines),
+        found: Periods::read(&mut frame, &part, "Results").await?,
         frame,
-        lines,
-        is_later: !before.is_empty(),
-        next,
-        window,
     })
 }
 
@@ -98,96 +116,23 @@ pub(super) async fn list(
 #[template(path = "console/charts.html")]
 struct ChartsPage {
     frame: Frame,
-    summary: SummaryBody,
-    window: String,
+    found: Periods,
     /// How many periods they have at most.
-    last: String,
+    last: &'static str,
     charts: Vec<Chart>,
 }
 
 /// Charts of the newest periods.
-pub(super) async fn charts(
-    viewer: Viewer,
-    Path((board, window)): Path<(String, String)>,
-    Query(Params { last, .. }): Query<Params>,
-) -> Answer {
-    let last = RANGES
-        .into_iter()
-        .find(|range| *range == last)
-        .unwrap_or(CHARTED);
-    let found = lines((&viewer, &board, &window), &[("limit", last)], "Charts").await?;
-    let Found {
-        frame,
-        summary,
-        lines,
-        ..
-    } = found;
+pub(super) async fn charts(mut frame: Frame) -> Answer {
+    let [_, _, last] = frame.params(["board", "window", "last"])?;
+    let mut ranges = RANGES.into_iter();
+    let last = ranges.find(|range| *range == last).unwrap_or(CHARTED);
+    let found = Periods::read(&mut frame, &[("limit", last)], "Charts").await?;
     html(&ChartsPage {
-        charts: of_lines(&lines, &window, frame.clock),
+        charts: of_lines(&found.lines, &found.window, frame.clock),
         frame,
-        summary,
-        last: last.to_owned(),
-        window,
-    })
-}
-
-/// The windows of a board that have periods, each with the address of a page about it.
-fn windows(summary: &SummaryBody, current: &str, page: &str, last: &str) -> Vec<Tab> {
-    let names = summary.windows.iter().map(|own| own.window);
-    let of_periods = names.filter(|window| !window.is_rolling());
-    let tab = |window: Window| Tab {
-        name: shown::window(&window.to_string()),
-        address: standing_page(
-            &summary.board,
-            &window.to_string(),
-            &[page],
-            &[("last", last)],
-        ),
-        is_current: window.to_string() == current,
-    };
-    of_periods.map(tab).collect()
-}
-
-fn is_league(lines: &[Line]) -> bool {
-    lines.iter().any(|(period, _)| period.cohorts.is_some())
-}
-
-/// Some periods of a window, with the frame of a page about them.
-struct Found {
-    frame: Frame,
-    summary: SummaryBody,
-    lines: Vec<Line>,
-    /// The next part has only periods before this one.
-    next: Option<String>,
-}
-
-/// The periods of a part of the list.
-async fn lines(
-    (viewer, board, window): (&Viewer, &str, &str),
-    query: &[(&str, &str)],
-    part: &str,
-) -> Result<Found, Problem> {
-    let mut frame = Frame::new(viewer, "");
-    let path = ["boards", board, "standings", window, "periods"];
-    let PeriodsBody { periods, next } = frame.read(&path, query).await?;
-    let what = format!("{part} of {window}");
-    let summary = frame.read_window((board, window), part, &what).await?;
-    let is_league = periods.iter().any(|period| period.cohorts.is_some());
-    let mut answers = Vec::new();
-    if viewer.may_on(Scope::Read, board) && !is_league && !periods.is_empty() {
-        let query = json!({"type": "stats", "board": board, "window": window});
-        answers = viewer.ask_each(&periods, &query).await?;
-    }
-    let stats = answers.into_iter().map(|answer| match answer {
-        QueryResult::Stats(stats) => Some(stats).filter(|stats| stats.events.is_some()),
-        _ => None,
-    });
-    let stats = stats.chain(std::iter::repeat_with(|| None));
-    Ok(Found {
-        frame,
-        summary,
-        lines: periods.into_iter().zip(stats).collect(),
-        next,
+        found,
+        last,
     })
 }
 
@@ -215,10 +160,7 @@ impl Visitor {
             query["key"] = listed.period.key.as_str().into();
             query
         });
-        let queries = json!({"queries": queries.collect::<Vec<_>>()});
-        let asked = self.call(Method::POST, "/v1/standings/query", Some(&queries));
-        let QueryResults { results } = asked.await?;
-        Ok(results)
+        self.ask_all(queries.collect()).await
     }
 }
 
@@ -229,21 +171,20 @@ type OfLine = fn(&Line) -> Option<f64>;
 fn of_lines(lines: &[Line], window: &str, clock: Clock) -> Vec<Chart> {
     let figures: [(_, _, OfLine); 4] = [
         ("members", "Members", |(listed, _)| {
-            listed.period.total.map(float)
+            Some(float(listed.period.total?))
         }),
         ("voters", "Voters", |(_, stats)| {
-            stats.as_ref()?.voters.map(float)
+            Some(float(stats.as_ref()?.voters?))
         }),
         ("events", "Events", |(_, stats)| {
-            stats.as_ref()?.events.map(float)
+            Some(float(stats.as_ref()?.events?))
         }),
         ("points", "Sum of scores", |(_, stats)| {
             stats.as_ref()?.score_sum?.to_string().parse().ok()
         }),
     ];
     let charts = figures.into_iter().filter_map(|(id, title, figure)| {
-        let lines = lines.iter().rev();
-        let figures = lines.map(|line| {
+        let figures = lines.iter().rev().map(|line| {
             let PeriodBody {
                 key,
                 starts_at,

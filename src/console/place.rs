@@ -1,16 +1,13 @@
 //! A member in a standing: its rank, its neighbours, its results in past periods, and its seat in a league.
 
-use axum::http::Method;
-use serde_json::json;
+use tokio::join;
 
 use super::case::{Case, Face};
 use super::history::History;
 use super::movement::Moved;
+use super::prelude::*;
 use super::standing::{float, share};
-use super::{Frame, if_there, unless, v1};
-use crate::domain::access::Scope;
-use crate::domain::profile::Profile;
-use crate::http::problem::{BOARD_CLOSED, MEMBER_NOT_FOUND, NO_LEAGUE, Problem};
+use crate::http::problem::{BOARD_CLOSED, MEMBER_NOT_FOUND, NO_LEAGUE};
 use crate::leagues::routes::LeagueMemberState;
 use crate::leagues::routes::tiers::{TierBody, TiersBody};
 use crate::standings::routes::answers::{EntryBody, MemberBody};
@@ -24,12 +21,6 @@ const AROUND: &str = "4";
 pub(super) struct Neighbour {
     pub(super) entry: EntryBody,
     pub(super) share: f64,
-}
-
-impl Neighbour {
-    pub(super) fn profile(&self) -> Option<&Profile> {
-        Some(self.entry.profile.as_ref()?.as_ref()?.profile())
-    }
 }
 
 /// A member in a standing.
@@ -50,16 +41,9 @@ pub(super) struct Place {
 impl Place {
     pub(super) async fn read(frame: &mut Frame, case: &Case) -> Result<Self, Problem> {
         let viewer = frame.visitor.clone();
-        let Case {
-            member,
-            board,
-            window,
-            ..
-        } = case;
-        let (may_read, may_write) = (
-            viewer.may_on(Scope::Read, board),
-            viewer.may_on(Scope::Write, board),
-        );
+        let (member, board, window) = (&case.member, &case.board, &case.window);
+        let may_read = viewer.may_on(Scope::Read, board);
+        let may_write = viewer.may_on(Scope::Write, board);
         let query = [
             ("key", case.key.as_str()),
             ("around", AROUND),
@@ -67,18 +51,24 @@ impl Place {
             ("include", if may_read { "profile" } else { "" }),
         ];
         let path = ["boards", board, "standings", window, "members", member];
-        let found = frame.read::<MemberBody>(&path, &query).await;
-        let mut found = unless(found, |kind| kind == MEMBER_NOT_FOUND)?;
-        let history = viewer.history(board, window, member, &case.hidden).await?;
-        let summary = frame
-            .read_window((board, window), "Standings", member)
-            .await?;
+        let found_at = frame.reading(&path, &query);
         let may_moderate = viewer.may_on(Scope::Moderate, board);
-        let mut league = None;
-        if may_moderate || may_write {
-            let tiers_at = v1(&["boards", board, "standings", window, "tiers"]);
-            league = if_there(viewer.read::<TiersBody>(&tiers_at).await)?;
-        }
+        let tiers_at = v1(&["boards", board, "standings", window, "tiers"]);
+        let league = async {
+            if !may_moderate && !may_write {
+                return Ok(None);
+            }
+            if_there(viewer.read::<TiersBody>(&tiers_at).await)
+        };
+        let (found, history, summary, league) = join!(
+            frame.get::<MemberBody>(&found_at),
+            viewer.history(board, window, member, &case.hidden),
+            frame.summary(board),
+            league,
+        );
+        let mut found = unless(found, |kind| kind == MEMBER_NOT_FOUND)?;
+        let (history, summary, league) = (history?, summary?, league?);
+        frame.set_standing(&summary, window, "Standings", member);
         let mut player = None;
         if may_moderate {
             player = read_player(frame, board, member).await?;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use askama::Template;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 
-use super::page::{html, set_headers};
-use super::{Answer, Path};
+use super::page::set_headers;
+use super::prelude::*;
+use crate::http::extract::Path;
 use crate::http::problem::{self, KINDS, Kind};
 
 #[derive(Template)]
@@ -29,10 +29,10 @@ struct ExplainedPage {
 impl ProblemsPage {
     /// The words of HTTP for a status.
     fn reason(kinds: &[&Kind]) -> &'static str {
-        let reason = kinds
-            .first()
-            .and_then(|kind| kind.status.canonical_reason());
-        reason.unwrap_or_default()
+        let status = kinds.first().map(|kind| kind.status);
+        status
+            .and_then(|status| status.canonical_reason())
+            .unwrap_or_default()
     }
 }
 

@@ -1,13 +1,10 @@
 //! Profiles of many members at once: a form for lines, with a preview, and errors by line.
 
-use askama::Template;
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::lines::{FAULTS_SHOWN, Fault, LINES_SHOWN, Record, parse};
-use super::{Answer, Form, Frame, Viewer, html, refused, to};
-use crate::domain::access::Scope;
+use super::prelude::*;
 use crate::http::problem::ProblemBody;
 
 /// The fields of a line; the last two may be left out.
@@ -77,29 +74,29 @@ struct ProfilesPage {
 }
 
 impl ProfilesPage {
-    fn new(viewer: &Viewer) -> Self {
+    async fn new(viewer: &Visitor) -> Result<Self, Problem> {
         let example = json!({"profiles": [{"member": "999", "name": "Ann"}]});
+        viewer.require(Scope::Write)?;
         let mut frame = Frame::new(viewer, "Many profiles").under("Members", "/console/members");
+        frame.look_around().await;
         frame.example(&Method::POST, &["profiles"], Some(&example));
-        Self {
+        Ok(Self {
             frame,
             faults: Vec::new(),
             stored: None,
             preview: Vec::new(),
-        }
+        })
     }
 }
 
 /// The form.
 pub(super) async fn show(viewer: Viewer) -> Answer {
-    viewer.require(Scope::Write)?;
-    html(&ProfilesPage::new(&viewer))
+    html(&ProfilesPage::new(&viewer).await?)
 }
 
 /// Shows what would be stored, or stores it.
 pub(super) async fn store(viewer: Viewer, form: Form) -> Answer {
-    viewer.require(Scope::Write)?;
-    let mut page = ProfilesPage::new(&viewer);
+    let mut page = ProfilesPage::new(&viewer).await?;
     page.frame.form = form.clone();
     let lines = match lines(form.field("profiles")) {
         Ok(lines) => lines,

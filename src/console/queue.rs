@@ -3,15 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use askama::Template;
-use axum::http::Method;
-
-use super::{
-    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, Visitor, address, carry_out, to,
-};
+use super::prelude::*;
 use crate::domain::queued::AGE_MAX;
 use crate::domain::time::Timestamp;
-use crate::http::problem::Problem;
 use crate::operations::upkeep::routes::{
     InstanceBody, InstanceList, LogBody, QueueBody, QueueList,
 };
@@ -26,10 +20,8 @@ const LETTERS_MAX: &str = "25";
 impl Visitor {
     /// The warning that no running instance applies queued events, if that is so and events wait.
     async fn unapplied(&self) -> Option<String> {
-        let warnings = self.ready().await.ok()?.warnings;
-        warnings
-            .into_iter()
-            .find(|warning| warning.starts_with(UNAPPLIED))
+        let mut warnings = self.ready().await.ok()?.warnings.into_iter();
+        warnings.find(|warning| warning.starts_with(UNAPPLIED))
     }
 }
 
@@ -84,11 +76,9 @@ pub(super) struct QueuesPage {
 }
 
 impl Page for QueuesPage {
-    type Of = ();
-    type Params = PartParams;
-
-    async fn read(mut frame: Frame, (): &(), params: PartParams) -> Result<Self, Problem> {
-        let query = params.of_at_most(QUEUES_MAX);
+    async fn read(mut frame: Frame) -> Result<Self, Problem> {
+        let [after] = frame.params(["after"])?;
+        let query = [("after", &*after), ("limit", QUEUES_MAX)];
         let QueueList { queues, next } = frame.read(&["queues"], &query).await?;
         let InstanceList { instances, .. } = frame.read(&["instances"], &[]).await?;
         let log = frame.read(&["log"], &[]).await;
@@ -97,24 +87,24 @@ impl Page for QueuesPage {
             let board = queue.board.clone();
             boards.entry(board).or_default().queue = Some(queue);
         }
-        let overview = frame.visitor.overview.clone();
         // The boards with most dead letters are listed first of all.
-        let letters = overview
-            .iter()
-            .flat_map(|overview| &overview.dead_letters.boards);
-        for letters in letters.filter(|_| params.after.is_empty()) {
+        let overview = frame.overview().filter(|_| after.is_empty());
+        for letters in overview
+            .into_iter()
+            .flat_map(|overview| &overview.dead_letters.boards)
+        {
             boards.entry(letters.board.clone()).or_default().letters = letters.count;
         }
         let now = frame.clock.now;
         let is_applying =
             |instance: &InstanceBody| instance.applies_queues && !instance.is_silent(now);
         Ok(Self {
-            warning: frame.visitor.unapplied().await,
-            frame: frame.named("Queues"),
             boards,
             appliers: instances.into_iter().filter(is_applying).collect(),
+            warning: frame.visitor.unapplied().await,
             log,
-            parts: Parts::new("queues", "/console/queues", &params.after, next),
+            parts: Parts::new("queues", &frame, next),
+            frame: frame.named("Queues"),
         })
     }
 }
@@ -130,28 +120,26 @@ pub(super) struct QueuePage {
 }
 
 impl Page for QueuePage {
-    type Of = String;
-    type Params = PartParams;
-
-    async fn read(mut frame: Frame, board: &String, params: PartParams) -> Result<Self, Problem> {
-        let queue: QueueBody = frame.read(&["boards", board, "queue"], &[]).await?;
-        let letter = ["boards", board, "dead-letters", "ID", "replay"];
-        let query = params.of_at_most(LETTERS_MAX);
+    async fn read(mut frame: Frame) -> Result<Self, Problem> {
+        let [board, after] = frame.params(["board", "after"])?;
+        frame.path = address(&["console", "boards", &board, "queue"], &[]);
+        let queue: QueueBody = frame.read(&["boards", &board, "queue"], &[]).await?;
+        let letter = ["boards", &board, "dead-letters", "ID", "replay"];
+        let query = [("after", &*after), ("limit", LETTERS_MAX)];
         let found: DeadLetterList = frame.read(&letter[..3], &query).await?;
-        frame.read_board(board, "Queue").await?;
+        frame.read_board(&board, "Queue").await?;
         frame.example(&Method::POST, &letter, None);
         frame.example(&Method::DELETE, &letter[..4], None);
-        let own = address(&["console", "boards", board, "queue"], &[]);
         let warning = match queue.events {
             0 => None,
             _ => frame.visitor.unapplied().await,
         };
         Ok(Self {
-            frame: frame.done_to(&params.done, &params.name),
             queue,
             warning,
             letters: found.dead_letters,
-            parts: Parts::new("dead letters", &own, &params.after, found.next),
+            parts: Parts::new("dead letters", &frame, found.next),
+            frame,
         })
     }
 }
@@ -165,32 +153,28 @@ impl QueuePage {
 }
 
 /// Puts the events of dead letters back into the queue.
-pub(super) async fn replay(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
-    let replayed = async {
-        form.required("letter")?;
-        let order = (Method::POST, Some("replay"), "replayed");
-        each_letter(&viewer, &board, &form, order).await
-    };
-    carry_out::<QueuePage>(&viewer, &board, &form, replayed).await
+pub(super) async fn replay(viewer: Viewer, form: Form) -> Answer {
+    let replayed = each_letter(&viewer, &form, (Method::POST, Some("replay"), "replayed"));
+    carry_out::<QueuePage>(&viewer, &form, replayed).await
 }
 
 /// Deletes dead letters.
-pub(super) async fn discard(viewer: Viewer, Path(board): Path<String>, form: Form) -> Answer {
+pub(super) async fn discard(viewer: Viewer, form: Form) -> Answer {
     let discarded = async {
-        form.required("letter")?;
         form.confirm(form.field("name"))?;
-        each_letter(&viewer, &board, &form, (Method::DELETE, None, "discarded")).await
+        each_letter(&viewer, &form, (Method::DELETE, None, "discarded")).await
     };
-    carry_out::<QueuePage>(&viewer, &board, &form, discarded).await
+    carry_out::<QueuePage>(&viewer, &form, discarded).await
 }
 
 /// Sends an order for each dead letter of a form. One that is refused stays in the list, and doesn't stop the others.
 async fn each_letter(
     viewer: &Viewer,
-    board: &str,
     form: &Form,
     (method, part, done): (Method, Option<&str>, &str),
 ) -> Answer {
+    form.required("letter")?;
+    let board = form.field("board");
     let mut count = 0;
     let mut refused = None;
     for letter in form.chosen("letter") {
@@ -201,11 +185,9 @@ async fn each_letter(
             Err(problem) => refused = refused.or(Some(problem.mendable()?)),
         }
     }
-    match refused {
-        Some(problem) if count == 0 => Err(problem),
-        _ => {
-            let query = [("done", done), ("name", &count.to_string())];
-            Ok(to(&["boards", board, "queue"], &query))
-        }
+    if let Some(problem) = refused.filter(|_| count == 0) {
+        return Err(problem);
     }
+    let query = [("done", done), ("name", &count.to_string())];
+    Ok(to(&["boards", board, "queue"], &query))
 }

@@ -1,60 +1,32 @@
 //! The remaining quotas of a board for a voter, a member, a device or an address.
 
-use askama::Template;
-use serde::Deserialize;
-
-use super::{Answer, Frame, Path, Query, Viewer, html};
-use crate::domain::access::Scope;
+use super::prelude::*;
 use crate::events::quotas::routes::{QuotaState, QuotaStates};
 
 /// Where an event would come from.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    voter: String,
-    member: String,
-    channel: String,
-    device: String,
-    ip: String,
-}
-
-impl Params {
-    fn named(&self) -> [(&'static str, &str); 5] {
-        [
-            ("voter", self.voter.trim()),
-            ("member", self.member.trim()),
-            ("channel", self.channel.trim()),
-            ("device", self.device.trim()),
-            ("ip", self.ip.trim()),
-        ]
-    }
-
-    fn is_empty(&self) -> bool {
-        self.named().iter().all(|(_, value)| value.is_empty())
-    }
-}
+const ORIGINS: [&str; 5] = ["voter", "member", "channel", "device", "ip"];
 
 #[derive(Template)]
 #[template(path = "console/quotas.html")]
 struct QuotasPage {
     frame: Frame,
-    params: Params,
     quotas: Vec<QuotaState>,
 }
 
+impl QuotasPage {
+    fn is_empty(&self) -> bool {
+        let mut origins = ORIGINS.into_iter();
+        origins.all(|name| self.frame.param(name).trim().is_empty())
+    }
+}
+
 /// The page.
-pub(super) async fn show(
-    viewer: Viewer,
-    Path(board): Path<String>,
-    Query(params): Query<Params>,
-) -> Answer {
-    let mut frame = Frame::new(&viewer, "");
-    let path = ["boards", &board, "quotas"];
-    let QuotaStates { quotas } = frame.read(&path, &params.named()).await?;
+pub(super) async fn show(mut frame: Frame) -> Answer {
+    let [board, voter, member, channel, device, ip] =
+        frame.params(["board", "voter", "member", "channel", "device", "ip"])?;
+    let origins = [&voter, &member, &channel, &device, &ip].map(|origin| origin.trim());
+    let query: Vec<_> = ORIGINS.into_iter().zip(origins).collect();
+    let QuotaStates { quotas } = frame.read(&["boards", &board, "quotas"], &query).await?;
     frame.read_board(&board, "Quotas").await?;
-    html(&QuotasPage {
-        frame,
-        params,
-        quotas,
-    })
+    html(&QuotasPage { frame, quotas })
 }

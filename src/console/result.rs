@@ -1,14 +1,7 @@
 //! A period and its result: the winners, the revisions, and the export.
 
-use askama::Template;
-use axum::http::Method;
-use axum::response::{IntoResponse, Redirect};
-use serde::Deserialize;
-use serde_json::{Value, json};
-
 use super::board::{member_page, standing_page};
-use super::{Answer, Form, Frame, Path, Query, Viewer, html, v1_with};
-use crate::domain::access::Scope;
+use super::prelude::*;
 use crate::periods::results::routes::ResultBody;
 use crate::periods::revisions::routes::RevisionsBody;
 use crate::periods::revisions::store::Moderation;
@@ -24,23 +17,9 @@ const REVISIONS_MAX: &str = "20";
 /// How many of the best members it has.
 const WINNERS_MAX: &str = "3";
 
-/// Which part of the result.
-#[derive(Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    /// In a league, the cohort.
-    cohort: String,
-    /// The rewards begin after this one.
-    after: String,
-    /// The revisions begin after this one.
-    after_revision: String,
-    /// What was done before the page was shown.
-    done: String,
-}
-
 #[derive(Template)]
 #[template(path = "console/result.html")]
-struct ResultPage {
+pub(super) struct ResultPage {
     frame: Frame,
     summary: SummaryBody,
     found: ResultBody,
@@ -48,7 +27,6 @@ struct ResultPage {
     winners: Vec<EntryBody>,
     rewards: RewardsBody,
     revisions: RevisionsBody,
-    params: Params,
 }
 
 impl RewardBody {
@@ -70,13 +48,18 @@ impl ResultPage {
         member_page(board, window, member, key, "")
     }
 
-    /// The address of a page about the result: the result itself, or a part of it.
-    fn to(&self, part: &[&str], query: &[(&str, &str)]) -> String {
+    /// The address of a part of the result.
+    fn to(&self, part: &str, query: &[(&str, &str)]) -> String {
         let StandingBody {
             board, window, key, ..
         } = &self.found.standing;
-        let path = [&["periods", key], part].concat();
-        standing_page(board, window, &path, query)
+        standing_page(board, window, &["periods", key, part], query)
+    }
+
+    /// Whether rewards or revisions do not begin with the first one.
+    fn is_later(&self) -> bool {
+        let mut parts = ["after", "after_revision"].into_iter();
+        parts.any(|name| !self.frame.param(name).is_empty())
     }
 }
 
@@ -91,107 +74,76 @@ pub(super) fn period_path<'a>(
     [&period, more].concat()
 }
 
-/// The page.
-pub(super) async fn show(
-    viewer: Viewer,
-    Path((board, window, key)): Path<(String, String, String)>,
-    Query(params): Query<Params>,
-) -> Answer {
-    let mut frame = Frame::new(&viewer, "").done(&params.done);
-    let cohort = ("cohort", params.cohort.as_str());
-    let path = period_path(&board, &window, &key, &[]);
-    let found: ResultBody = frame.read(&path, &[cohort]).await?;
-    // `current` and `previous` may mean another period a moment later.
-    let key = &found.standing.key;
-    let after = ("after", params.after.as_str());
-    let rewards_at = [cohort, after, ("limit", REWARDS_MAX)];
-    let after = ("after", params.after_revision.as_str());
-    let revisions_at = [cohort, after, ("limit", REVISIONS_MAX)];
-    // A whole period of a league has neither; its cohorts have.
-    let (rewards, revisions) = if viewer.may_on(Scope::Read, &board) && found.revision.is_some() {
-        let at = |what, query: &[_]| v1_with(&period_path(&board, &window, key, &[what]), query);
-        (
-            viewer.read(&at("rewards", &rewards_at)).await?,
-            viewer.read(&at("revisions", &revisions_at)).await?,
-        )
-    } else {
-        Default::default()
-    };
-    let what = format!("{window} {key}");
-    let of_window = (board.as_str(), window.as_str());
-    let summary = frame.read_window(of_window, "Results", &what).await?;
-    let winners = if found.total.is_some_and(|total| total > 0) {
-        let include = if viewer.may_on(Scope::Read, &board) {
-            "profile"
-        } else {
-            ""
-        };
-        let best = [
-            ("key", key.as_str()),
-            cohort,
-            ("size", WINNERS_MAX),
-            ("include", include),
+impl Page for ResultPage {
+    async fn read(mut frame: Frame) -> Result<Self, Problem> {
+        let names = [
+            "board",
+            "window",
+            "key",
+            "cohort",
+            "after",
+            "after_revision",
         ];
-        let standing_at = v1_with(&["boards", &board, "standings", &window], &best);
-        let page: PageBody = viewer.read(&standing_at).await?;
-        page.entries
-    } else {
-        Vec::new()
-    };
-    html(&ResultPage {
-        frame,
-        summary,
-        found,
-        winners,
-        rewards,
-        revisions,
-        params,
-    })
-}
-
-/// Claims a reward.
-pub(super) async fn claim(
-    viewer: Viewer,
-    Path((board, window, key)): Path<(String, String, String)>,
-    form: Form,
-) -> Answer {
-    let (rule, member) = (form.field("rule"), form.field("member"));
-    let of_reward = ["rewards", rule, "members", member, "claim"];
-    let claimed_at = period_path(&board, &window, &key, &of_reward);
-    let claim = json!({"by": form.field("by").trim()});
-    viewer.order(Method::PUT, &claimed_at, Some(&claim)).await?;
-    let back = [
-        ("cohort", form.field("cohort")),
-        ("after", form.field("after")),
-        ("done", "claimed"),
-    ];
-    let result = standing_page(&board, &window, &["periods", &key], &back);
-    Ok(Redirect::to(&result).into_response())
-}
-
-/// The form of an export, as in `/v1`.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct ExportParams {
-    format: String,
-    cohort: String,
-    include: String,
-    bom: String,
+        let [board, window, key, cohort, after, after_revision] = frame.params(names)?;
+        let cohort = ("cohort", &*cohort);
+        frame.path = standing_page(&board, &window, &["periods", &key], &[]);
+        let path = period_path(&board, &window, &key, &[]);
+        let found: ResultBody = frame.read(&path, &[cohort]).await?;
+        // `current` and `previous` may mean another period a moment later.
+        let key = &found.standing.key;
+        let may_read = frame.visitor.may_on(Scope::Read, &board);
+        let (mut rewards, mut revisions) = Default::default();
+        // A whole period of a league has neither; its cohorts have.
+        if may_read && found.revision.is_some() {
+            let at = |what, after: &str, limit| {
+                let query = [cohort, ("after", after), ("limit", limit)];
+                v1_with(&period_path(&board, &window, key, &[what]), &query)
+            };
+            rewards = frame.get(&at("rewards", &after, REWARDS_MAX)).await?;
+            revisions = frame
+                .get(&at("revisions", &after_revision, REVISIONS_MAX))
+                .await?;
+        }
+        let what = format!("{window} {key}");
+        let summary = frame
+            .read_window((&board, &window), "Results", &what)
+            .await?;
+        let mut winners = Vec::new();
+        if found.total.is_some_and(|total| total > 0) {
+            let best = [
+                ("key", key.as_str()),
+                cohort,
+                ("size", WINNERS_MAX),
+                ("include", if may_read { "profile" } else { "" }),
+            ];
+            let standing_at = v1_with(&["boards", &board, "standings", &window], &best);
+            let page: PageBody = frame.get(&standing_at).await?;
+            winners = page.entries;
+        }
+        Ok(Self {
+            frame,
+            summary,
+            found,
+            winners,
+            rewards,
+            revisions,
+        })
+    }
 }
 
 /// Passes on the export as a stream.
-pub(super) async fn export(
-    viewer: Viewer,
-    Path((board, window, key)): Path<(String, String, String)>,
-    Query(params): Query<ExportParams>,
-) -> Answer {
-    let path = period_path(&board, &window, &key, &["export"]);
-    let query = [
-        ("format", &*params.format),
-        ("cohort", &params.cohort),
-        ("include", &params.include),
-        ("bom", &params.bom),
+pub(super) async fn export(frame: Frame) -> Answer {
+    let names = [
+        "board", "window", "key", "format", "cohort", "include", "bom",
     ];
-    let exported_at = v1_with(&path, &query);
-    viewer.respond(Method::GET, &exported_at, &[], None).await
+    let [board, window, key, ..] = frame.params(names)?;
+    let query: Vec<_> = names[3..]
+        .iter()
+        .map(|name| (*name, frame.param(name)))
+        .collect();
+    let exported_at = v1_with(&period_path(&board, &window, &key, &["export"]), &query);
+    frame
+        .visitor
+        .respond(Method::GET, &exported_at, &[], None)
+        .await
 }

@@ -1,8 +1,6 @@
 //! Shows a secret that the service has made, this once.
 
-use askama::Template;
-
-use super::{Answer, Frame, Viewer, address, html};
+use super::prelude::*;
 
 #[derive(Template)]
 #[template(path = "console/secret.html")]
@@ -18,14 +16,16 @@ struct SecretPage<'a> {
 }
 
 /// Shows the secret of the thing of this kind and name.
-pub(super) fn show(
+pub(super) async fn show(
     viewer: &Viewer,
     (kind, name): (&str, &str),
     (secret, warning): (&str, Option<&str>),
     about: &'static str,
 ) -> Answer {
+    let frame = Frame::new(viewer, format!("Secret of the {kind} {name}"));
+    frame.look_around().await;
     html(&SecretPage {
-        frame: Frame::new(viewer, format!("Secret of the {kind} {name}")),
+        frame,
         secret,
         warning,
         about,

@@ -2,15 +2,12 @@
 
 use std::cmp::Reverse;
 
-use askama::Template;
 use futures::stream::{self, StreamExt};
 
 use super::boards::{Defined, List};
-use super::{Answer, Frame, PartParams, Parts, Query, Viewer, Visitor, html, v1, v1_with};
-use crate::domain::access::Scope;
+use super::prelude::*;
 use crate::domain::instance::SILENT_AFTER;
 use crate::domain::time::Timestamp;
-use crate::http::problem::Problem;
 use crate::operations::health::Ready;
 use crate::operations::upkeep::routes::{InstanceBody, InstanceList, MemoryBody};
 
@@ -61,18 +58,17 @@ struct ServicePage {
 }
 
 /// The page.
-pub(super) async fn show(viewer: Viewer) -> Answer {
-    let mut frame = Frame::new(&viewer, "Service");
-    frame.curl.push(viewer.curl("/readyz"));
-    let instances = if viewer.may(Scope::Configure) {
-        Some(frame.read(&["instances"], &[]).await)
-    } else {
-        None
-    };
+pub(super) async fn show(mut frame: Frame) -> Answer {
+    frame.curl.push(frame.visitor.curl("/readyz"));
+    let ready = frame.get("/readyz").await;
+    let mut instances = None;
+    if frame.may(Scope::Configure) {
+        instances = Some(frame.read(&["instances"], &[]).await);
+    }
     html(&ServicePage {
-        frame,
+        frame: frame.named("Service"),
         version: VERSION,
-        ready: viewer.ready().await,
+        ready,
         instances,
     })
 }
@@ -93,23 +89,24 @@ struct MemoryPage {
 }
 
 /// The memory by board.
-pub(super) async fn memory(viewer: Viewer, Query(params): Query<PartParams>) -> Answer {
-    viewer.require(Scope::Configure)?;
-    let query = params.of_at_most(BOARDS_MAX);
-    let found: List = viewer.read(&v1_with(&["boards"], &query)).await?;
+pub(super) async fn memory(mut frame: Frame) -> Answer {
+    let [after] = frame.params(["after"])?;
+    frame.visitor.require(Scope::Configure)?;
+    let query = [("after", &*after), ("limit", BOARDS_MAX)];
+    let found: List = frame.get(&v1_with(&["boards"], &query)).await?;
+    frame.reading(&["boards", "BOARD", "memory"], &[]);
+    let visitor = &frame.visitor;
     let measured = stream::iter(found.boards).map(async |Defined { board, .. }| {
-        let memory = viewer.read(&v1(&["boards", &board, "memory"])).await;
+        let memory: Result<MemoryBody, _> = visitor.read(&v1(&["boards", &board, "memory"])).await;
         (board, memory.ok())
     });
-    let mut frame = Frame::new(&viewer, "Memory by board").under("Service", "/console/service");
-    frame.reading(&["boards", "BOARD", "memory"], &[]);
-    let own = "/console/service/memory";
-    let mut boards: Vec<(String, Option<MemoryBody>)> =
-        measured.buffered(BOARDS_AT_ONCE).collect().await;
+    let mut boards: Vec<_> = measured.buffered(BOARDS_AT_ONCE).collect().await;
     boards.sort_by_key(|(_, memory)| Reverse(memory.as_ref().map(|memory| memory.bytes)));
     html(&MemoryPage {
-        frame,
         boards,
-        parts: Parts::new("boards", own, &params.after, found.next),
+        parts: Parts::new("boards", &frame, found.next),
+        frame: frame
+            .under("Service", "/console/service")
+            .named("Memory by board"),
     })
 }

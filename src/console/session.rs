@@ -6,31 +6,32 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 
-use super::{Console, unless};
+use super::Console;
+use super::prelude::*;
 use crate::access::sessions::{ID_BYTES, new_id};
 use crate::access::{Caller, Holder, sessions};
-use crate::domain::access::Scope;
 use crate::domain::ids::BoardId;
 use crate::domain::secret::Digest;
 use crate::domain::session::LIFETIME;
+use crate::http::extract::invalid;
 use crate::http::local;
-use crate::http::problem::{INTERNAL, MALFORMED_REQUEST, Problem, UNAUTHENTICATED};
+use crate::http::problem::{INTERNAL, MALFORMED_REQUEST, UNAUTHENTICATED};
 use crate::http::proxies::Arrival;
-use crate::operations::overview::work::Overview;
 
-/// What a cookie is for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Cookie {
-    /// The id of a session.
-    Session,
-    /// The seed of form tokens before the visitor is signed in.
-    Forms,
-}
+/// A cookie: the end of its name, and whether browsers send it with a link from another site.
+#[derive(Clone, Copy)]
+struct Cookie(&'static str, &'static str);
+
+/// The id of a session.
+const SESSION: Cookie = Cookie("standings-session", "Strict");
+/// The seed of form tokens before the visitor is signed in. A link from another site leads to the sign-in page; it must not
+/// replace the seed that other tabs use.
+const FORMS: Cookie = Cookie("standings-forms", "Lax");
 
 /// The client that asks for a page.
 #[derive(Clone)]
@@ -53,8 +54,8 @@ pub(super) struct Visitor {
     pub(super) arrival: Arrival,
     /// The holder of the session's API key.
     pub(super) holder: Option<Holder>,
-    /// What waits or fails, if the visitor may know that, and it could be read.
-    pub(super) overview: Option<Arc<Overview>>,
+    /// The variable parts of the page's path.
+    pub(super) path: Form,
 }
 
 fn nobody() -> Problem {
@@ -81,10 +82,10 @@ impl Visitor {
             is_new: false,
             arrival: Arrival::of(parts),
             holder: None,
-            overview: None,
+            path: Form::default(),
         };
-        visitor.session = visitor.sent(headers, Cookie::Session);
-        let forms = visitor.sent(headers, Cookie::Forms);
+        visitor.session = visitor.sent(headers, SESSION);
+        let forms = visitor.sent(headers, FORMS);
         visitor.is_new = forms.is_none();
         visitor.forms = forms.map_or_else(new_id, Ok)?;
         Ok(visitor)
@@ -119,13 +120,13 @@ impl Visitor {
         let (session, begun_by) = gate.begin_session(&id, key)?;
         sessions::begin(&app.engine, &id, &session, &begun_by).await?;
         self.end_session().await?;
-        self.cookie(Cookie::Session, &id)
+        self.cookie(SESSION, &id)
     }
 
     /// Signs the visitor out, and returns the cookie that says so.
     pub(super) async fn sign_out(&self) -> Result<HeaderValue, Problem> {
         self.end_session().await?;
-        self.cookie(Cookie::Session, "")
+        self.cookie(SESSION, "")
     }
 
     async fn end_session(&self) -> Result<(), Problem> {
@@ -170,39 +171,28 @@ impl Visitor {
     }
 
     /// The name of a cookie. Browsers accept one that begins with `__Host-` only by TLS, from this host, and for it.
-    fn name(&self, cookie: Cookie) -> &'static str {
-        match (cookie, self.needs_tls()) {
-            (Cookie::Session, true) => "__Host-standings-session",
-            (Cookie::Session, false) => "standings-session",
-            (Cookie::Forms, true) => "__Host-standings-forms",
-            (Cookie::Forms, false) => "standings-forms",
-        }
+    fn name(&self, Cookie(name, _): Cookie) -> String {
+        let prefix = if self.needs_tls() { "__Host-" } else { "" };
+        format!("{prefix}{name}")
     }
 
     /// The value that the browser has sent, if it is an id.
     fn sent(&self, headers: &HeaderMap, cookie: Cookie) -> Option<String> {
+        let name = self.name(cookie);
         let lines = headers.get_all(header::COOKIE).into_iter();
         let mut pairs = lines.flat_map(|line| line.to_str().unwrap_or_default().split(';'));
-        let value = pairs.find_map(|pair| {
-            let (name, value) = pair.trim().split_once('=')?;
-            (name == self.name(cookie)).then_some(value)
-        })?;
+        let value = pairs.find_map(|pair| pair.trim().strip_prefix(&name)?.strip_prefix('='))?;
         let is_id = value.len() == 2 * ID_BYTES && value.bytes().all(|b| b.is_ascii_hexdigit());
         is_id.then(|| value.to_owned())
     }
 
     /// A cookie with this value; an empty one deletes it.
     fn cookie(&self, cookie: Cookie, value: &str) -> Result<HeaderValue, Problem> {
-        let name = self.name(cookie);
+        let (name, Cookie(_, same_site)) = (self.name(cookie), cookie);
         let lifetime_s = if value.is_empty() {
             0
         } else {
             LIFETIME.ms() / 1_000
-        };
-        // A link from another site leads to the sign-in page; it must not replace the seed that other tabs use.
-        let same_site = match cookie {
-            Cookie::Session => "Strict",
-            Cookie::Forms => "Lax",
         };
         let secure = if self.needs_tls() { "; Secure" } else { "" };
         let text = format!(
@@ -213,7 +203,7 @@ impl Visitor {
 
     /// The cookie that a new visitor gets.
     pub(super) fn forms_cookie(&self) -> Option<HeaderValue> {
-        let cookie = self.cookie(Cookie::Forms, &self.forms);
+        let cookie = self.cookie(FORMS, &self.forms);
         cookie.ok().filter(|_| self.is_new)
     }
 }
@@ -221,9 +211,16 @@ impl Visitor {
 impl<S: Send + Sync> FromRequestParts<S> for Visitor {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let visitor = parts.extensions.get::<Self>().cloned();
-        visitor.ok_or_else(|| Problem::new(INTERNAL, "a page that is not of the console"))
+        let outside = || Problem::new(INTERNAL, "a page that is not of the console");
+        let path = RawPathParams::from_request_parts(parts, state).await;
+        let path = path.map_err(|rejection| invalid("path", rejection.body_text()))?;
+        let path = path.iter().map(|(name, part)| (name, part.to_owned()));
+        Ok(Self {
+            path: path.collect(),
+            ..visitor.ok_or_else(outside)?
+        })
     }
 }
 
@@ -268,8 +265,8 @@ impl Visitor {
     }
 }
 
-/// A visitor that is signed in, or any visitor if there are no keys. Pages that call routes take one. To a route, a visitor
-/// that is not signed in is a client without a key.
+/// A visitor that is signed in, or any visitor if there are no keys. Forms that call routes take one, pages a [`Frame`] of
+/// one. To a route, a visitor that is not signed in is a client without a key.
 pub(super) struct Viewer(Visitor);
 
 impl Deref for Viewer {

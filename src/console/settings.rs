@@ -6,10 +6,10 @@
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, Number};
 
-use super::Form;
-use super::shown::{Clock, instant};
+use super::prelude::*;
+use super::shown::{Clock, capitalized, instant};
 use crate::domain::board::FieldError;
 use crate::domain::time::Timestamp;
 use crate::domain::timezone::Zone;
@@ -40,7 +40,7 @@ pub(super) enum Input {
         #[serde(default)]
         others: String,
     },
-    /// Texts, one in a line.
+    /// Texts, one per line.
     Lines,
     /// An object with a field in a line: `ann, 3`.
     Pairs,
@@ -96,19 +96,20 @@ pub(super) fn settings() -> impl Iterator<Item = &'static Setting> {
     PARTS.iter().flat_map(|part| &part.settings)
 }
 
+/// What people call fields that are not called by their names.
+const LABELS: [(&str, &str); 2] = [("url", "URL"), ("ip", "Address")];
+
 /// What people call the place of an error: `Quotas 1, At most`.
 pub(super) fn label(pointer: &str) -> String {
     let path = pointer.trim_start_matches('/').replace('/', ".");
-    let inner = |setting: &Setting| Some(path.strip_prefix(&setting.path)?.to_owned());
     let found = settings().find_map(|setting| {
-        let rest = inner(setting).filter(|rest| rest.is_empty() || rest.starts_with('.'))?;
-        Some((setting, rest))
+        let rest = path.strip_prefix(&setting.path)?;
+        (rest.is_empty() || rest.starts_with('.')).then_some((setting, rest))
     });
     let Some((setting, rest)) = found else {
-        let words = path.replace(['_', '.'], " ");
-        let mut letters = words.chars();
-        let first = letters.next().into_iter().flat_map(char::to_uppercase);
-        return first.chain(letters).collect();
+        let label = LABELS.iter().find(|(name, _)| *name == path);
+        let words = || capitalized(&path.replace(['_', '.'], " "));
+        return label.map_or_else(words, |(_, label)| (*label).to_owned());
     };
     let mut steps = rest.split('.').skip(1);
     let row = steps.next().and_then(|row| row.parse::<usize>().ok());
@@ -141,6 +142,11 @@ impl Setting {
     pub(super) fn of<'a>(&self, definition: &'a Value) -> &'a Value {
         let steps = self.path.split('.');
         steps.fold(definition, |value, step| &value[step])
+    }
+
+    /// The field of the definition in which it is, and its key there; no key if it is that field.
+    pub(super) fn place(&self) -> (&str, &str) {
+        self.path.split_once('.').unwrap_or((&self.path, ""))
     }
 
     /// Whether it is a local time.
@@ -177,36 +183,11 @@ impl Setting {
                 return;
             }
             (Input::Duration { .. }, Value::String(span)) => {
-                let (count, unit) = span.split_at(span.trim_end_matches(char::is_alphabetic).len());
+                let (count, unit) = count_and_unit(span);
                 form.fill_field(&format!("{name}.unit"), unit);
                 count.to_owned()
             }
-            (Input::Instant, Value::String(at)) => {
-                Timestamp::parse(at).map_or_else(|_| at.clone(), |at| Clock::local_text(zone, at))
-            }
-            (Input::Lines, Value::Array(_)) => texts(value).join("\n"),
-            (Input::Pairs, Value::Object(fields)) => {
-                let lines = fields
-                    .iter()
-                    .map(|(key, value)| format!("{key}, {}", text(value)));
-                lines.collect::<Vec<_>>().join("\n")
-            }
-            (Input::Ranks, Value::Array(_)) => {
-                let mut ends = texts(value);
-                ends.dedup();
-                ends.join("-")
-            }
-            // A text that would be read as something else is in quotes.
-            (Input::Any, Value::String(text)) if serde_json::from_str::<Value>(text).is_ok() => {
-                value.to_string()
-            }
-            (Input::Extras, Value::Array(extras)) => {
-                let extra = |extra: &Value| {
-                    format!("{}: {}", texts(&extra["channel"]).join(", "), extra["max"])
-                };
-                extras.iter().map(extra).collect::<Vec<_>>().join("; ")
-            }
-            _ => text(value),
+            (input, value) => input.text(value, zone),
         };
         if !text.is_empty() {
             form.fill_field(name, text);
@@ -227,50 +208,79 @@ impl Setting {
                 words.collect::<Vec<_>>().join(", ")
             }
             (Input::Rows { columns, .. }, Value::Array(rows)) => {
-                let rows = rows.iter().map(|row| {
-                    let columns = columns
-                        .iter()
-                        .map(|column| (column, column.words(&row[&column.path], zone)));
-                    let columns = columns.filter(|(_, words)| words != NONE);
-                    let words = columns
-                        .enumerate()
-                        .map(|(index, (column, words))| match index {
-                            0 => words,
-                            _ => format!("{} {words}", column.label.to_lowercase()),
-                        });
-                    words.collect::<Vec<_>>().join(", ")
-                });
+                let rows = rows.iter().map(|row| row_in_words(columns, row, zone));
                 rows.collect::<Vec<_>>().join("; ")
             }
-            (Input::Duration { .. }, Value::String(any)) if any == "any" => "Any age".to_owned(),
-            (Input::Duration { .. }, value) => {
-                let mut form = Form::default();
-                self.fill_in("span", value, zone, &mut form);
-                let unit = UNITS
-                    .iter()
-                    .find(|(unit, _)| *unit == form.field("span.unit"));
-                let unit = unit.map_or("", |(_, unit)| unit);
-                match form.field("span") {
-                    "" => String::new(),
-                    "1" => format!("1 {}", unit.trim_end_matches('s')),
-                    count => format!("{count} {unit}"),
+            (Input::Duration { .. }, Value::String(span)) => {
+                let (count, unit) = count_and_unit(span);
+                let unit = UNITS.iter().find(|(own, _)| *own == unit);
+                match (count, unit.map_or("", |(_, unit)| unit)) {
+                    ("", _) => "Any age".to_owned(),
+                    ("1", unit) => format!("1 {}", unit.trim_end_matches('s')),
+                    (count, unit) => format!("{count} {unit}"),
                 }
             }
             (Input::Instant, Value::String(_)) => {
-                let mut form = Form::default();
-                self.fill_in("at", value, zone, &mut form);
-                format!("{} {}", form.field("at").replace('T', " "), zone.name())
+                let local = self.input.text(value, zone);
+                format!("{} {}", local.replace('T', " "), zone.name())
             }
-            _ => {
-                let mut form = Form::default();
-                self.fill_in("value", value, zone, &mut form);
-                form.field("value").replace('\n', "; ")
-            }
+            (input, value) => input.text(value, zone).replace('\n', "; "),
         };
         if words.is_empty() {
             NONE.to_owned()
         } else {
             words
+        }
+    }
+}
+
+/// The count and the unit of a length of time; no count: of any length.
+fn count_and_unit(span: &str) -> (&str, &str) {
+    span.split_at(span.trim_end_matches(char::is_alphabetic).len())
+}
+
+/// What a row has, after its first column each with the name of the column.
+fn row_in_words(columns: &[Setting], row: &Value, zone: Zone) -> String {
+    let words = columns
+        .iter()
+        .map(|column| (column, column.words(&row[&column.path], zone)));
+    let words = words.filter(|(_, words)| words != NONE).enumerate();
+    let words = words.map(|(index, (column, words))| match index {
+        0 => words,
+        _ => format!("{} {words}", column.label.to_lowercase()),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+impl Input {
+    /// A value as a single field has it.
+    fn text(&self, value: &Value, zone: Zone) -> String {
+        match (self, value) {
+            (Self::Instant, Value::String(at)) => {
+                Timestamp::parse(at).map_or_else(|_| at.clone(), |at| Clock::local_text(zone, at))
+            }
+            (Self::Lines, Value::Array(_)) => texts(value).join("\n"),
+            (Self::Pairs, Value::Object(fields)) => {
+                let pairs = fields.iter();
+                let lines = pairs.map(|(key, value)| format!("{key}, {}", text(value)));
+                lines.collect::<Vec<_>>().join("\n")
+            }
+            (Self::Ranks, Value::Array(_)) => {
+                let mut ends = texts(value);
+                ends.dedup();
+                ends.join("-")
+            }
+            // A text that would be read as something else is in quotes.
+            (Self::Any, Value::String(text)) if serde_json::from_str::<Value>(text).is_ok() => {
+                value.to_string()
+            }
+            (Self::Extras, Value::Array(extras)) => {
+                let extra = |extra: &Value| {
+                    format!("{}: {}", texts(&extra["channel"]).join(", "), extra["max"])
+                };
+                extras.iter().map(extra).collect::<Vec<_>>().join("; ")
+            }
+            _ => text(value),
         }
     }
 }
@@ -294,26 +304,20 @@ impl Reader<'_> {
     /// The definition that is filled in. What can't be read is in it as text.
     pub(super) fn definition(&mut self) -> Value {
         let mut fields = Map::new();
-        let mut inner: Vec<(&str, Vec<Filled<'_>>)> = Vec::new();
-        for setting in settings() {
-            let value = self.value(setting, &setting.path, &setting.path);
-            match (setting.path.split_once('.'), value) {
-                (None, Some(value)) => drop(fields.insert(setting.path.clone(), value)),
-                (None, None) => {}
-                (Some((outer, key)), value) => {
-                    if inner.last().is_none_or(|(last, _)| *last != outer) {
-                        inner.push((outer, Vec::new()));
-                    }
-                    if let Some((_, filled)) = inner.last_mut() {
-                        filled.push((setting, key, value));
-                    }
-                }
-            }
-        }
-        for (outer, filled) in inner {
-            if let Some(object) = self.object(outer, filled) {
-                fields.insert(outer.to_owned(), object);
-            }
+        let settings: Vec<&Setting> = settings().collect();
+        // The settings of an object follow each other.
+        for settings in settings.chunk_by(|a, b| a.place().0 == b.place().0) {
+            let (field, _) = settings[0].place();
+            let filled = settings.iter().map(|setting| {
+                let value = self.value(setting, &setting.path, &setting.path);
+                (*setting, setting.place().1, value)
+            });
+            let mut filled: Vec<Filled<'_>> = filled.collect();
+            let value = match &mut filled[..] {
+                [(_, "", value)] => value.take(),
+                _ => self.object(field, filled),
+            };
+            fields.extend(value.map(|value| (field.to_owned(), value)));
         }
         Value::Object(fields)
     }
@@ -326,23 +330,18 @@ impl Reader<'_> {
         if !filled.iter().any(is_filled) {
             return None;
         }
-        let missing = filled
-            .iter()
-            .filter(|(setting, _, value)| setting.needed && value.is_none());
-        for (_, key, _) in missing {
+        let is_missing = |(setting, _, value): &&Filled<'_>| setting.needed && value.is_none();
+        for (_, key, _) in filled.iter().filter(is_missing) {
             self.wrong(&format!("{at}.{key}"), "is missing");
         }
-        let given = filled
-            .into_iter()
-            .filter_map(|(_, key, value)| Some((key.to_owned(), value?)));
+        let given = filled.into_iter();
+        let given = given.filter_map(|(_, key, value)| Some((key.to_owned(), value?)));
         Some(Value::Object(given.collect()))
     }
 
     fn wrong(&mut self, at: &str, detail: &str) {
-        self.errors.push(FieldError::new(
-            format!("/{}", at.replace('.', "/")),
-            detail,
-        ));
+        let pointer = format!("/{}", at.replace('.', "/"));
+        self.errors.push(FieldError::new(pointer, detail));
     }
 
     /// The value of a setting in the fields of a name; `at` is its place in the definition.
@@ -405,11 +404,8 @@ impl Reader<'_> {
             let at = format!("{at}.{}", rows.len());
             let filled = columns.iter().map(|column| {
                 let path = column.path.as_str();
-                (
-                    column,
-                    path,
-                    self.value(column, &format!("{row}.{path}"), &format!("{at}.{path}")),
-                )
+                let [name, at] = [&row, &at].map(|outer| format!("{outer}.{path}"));
+                (column, path, self.value(column, &name, &at))
             });
             let filled = filled.collect();
             rows.extend(self.object(&at, filled));
@@ -476,7 +472,7 @@ mod tests {
             .keys()
             .map(String::as_str)
             .collect();
-        let outer = settings().filter_map(|setting| setting.path.split('.').next());
+        let outer = settings().map(|setting| setting.place().0);
         assert_eq!(outer.collect::<BTreeSet<_>>(), fields);
     }
 
@@ -548,6 +544,7 @@ mod tests {
             ("/timezone", "Time zone"),
             ("/windows/0", "Windows 1"),
             ("/by", "By"),
+            ("/url", "URL"),
             ("/granted_as", "Granted as"),
         ] {
             assert_eq!(label(pointer), name);

@@ -1,9 +1,7 @@
 //! Every part of the design system in every state, for who changes it. Debug builds only.
 
-use askama::Template;
-
 use super::movement::Moved;
-use super::{Answer, Frame, Viewer, html};
+use super::prelude::*;
 use crate::domain::profile::Profile;
 
 #[derive(Template)]
@@ -22,9 +20,9 @@ impl Showcase {
 }
 
 /// The page.
-pub(super) async fn show(viewer: Viewer) -> Answer {
+pub(super) async fn show(frame: Frame) -> Answer {
     html(&Showcase {
-        frame: Frame::new(&viewer, "Parts").under("Console", "/console"),
+        frame: frame.named("Parts").under("Console", "/console"),
         rows: [
             (Some(1), Some(Moved::Up(1_217))),
             (Some(2), Some(Moved::Down(1))),

@@ -160,7 +160,7 @@ pub(super) fn window(window: &str) -> String {
 }
 
 /// A text that begins with a capital.
-fn capitalized(text: &str) -> String {
+pub(super) fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);
     first.chain(letters).collect()
@@ -253,6 +253,7 @@ pub(super) fn done(what: &str) -> Option<&'static str> {
         "webhook-enabled" => "Webhook `{}` enabled.",
         "webhook-deleted" => "Webhook `{}` deleted.",
         "tested" => "A test message was sent. Its delivery below shows the outcome.",
+        "resent" => "The message is sent again.",
         "retried" => "Messages that are sent again: {}.",
         "replayed" => "Events that wait in the queue again: {}.",
         "discarded" => "Dead letters deleted: {}. Their events never count.",

@@ -1,11 +1,9 @@
 //! Signing in with an API key, and out.
 
-use askama::Template;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Redirect};
-use serde::Deserialize;
 
-use super::{Answer, Form, Frame, Query, Visitor, html, refused};
+use super::prelude::*;
 use crate::http::problem::UNAUTHENTICATED;
 
 /// The page after signing in.
@@ -21,38 +19,27 @@ struct SignIn<'a> {
     fault: Option<&'a str>,
 }
 
-/// The parameters of the page.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Params {
-    /// The page to go on to.
-    to: Option<String>,
-}
-
 /// The page to go on to, if it is one of the console.
-fn page_of(to: Option<&str>) -> &str {
-    let is_page = |to: &&str| {
-        let is_plain = to
-            .bytes()
-            .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-        is_plain && (*to == HOME || to.starts_with("/console/"))
-    };
-    to.filter(is_page).unwrap_or(HOME)
+fn page_of(to: &str) -> &str {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
+    let is_page = to.bytes().all(is_plain) && to.starts_with("/console/");
+    if is_page { to } else { HOME }
 }
 
 /// The form; a visitor that is signed in already is redirected.
-pub(super) async fn show(visitor: Visitor, Query(Params { to }): Query<Params>) -> Answer {
-    let to = page_of(to.as_deref());
+pub(super) async fn show(visitor: Visitor) -> Answer {
+    let frame = Frame::new(&visitor, "Sign in");
+    let [to] = frame.params(["to"])?;
+    let (to, fault) = (page_of(&to), None);
     if visitor.holder.is_some() {
         return Ok(Redirect::to(to).into_response());
     }
-    let (frame, fault) = (Frame::new(&visitor, "Sign in"), None);
     html(&SignIn { frame, to, fault })
 }
 
 /// Signs in with the key.
 pub(super) async fn begin(visitor: Visitor, sent: Form) -> Answer {
-    let to = page_of(sent.given("to"));
+    let to = page_of(sent.field("to"));
     if visitor.console.app.is_open {
         return Ok(Redirect::to(to).into_response());
     }
@@ -85,7 +72,7 @@ mod tests {
     #[test]
     fn nobody_is_led_to_another_site() {
         for own in ["/console", "/console/boards?tag=a&after=b%20c"] {
-            assert_eq!(page_of(Some(own)), own);
+            assert_eq!(page_of(own), own);
         }
         for other in [
             "",
@@ -96,7 +83,7 @@ mod tests {
             "/consoles",
             "/console/\r\nSet-Cookie: a=b",
         ] {
-            assert_eq!(page_of(Some(other)), HOME, "{other}");
+            assert_eq!(page_of(other), HOME, "{other}");
         }
     }
 }

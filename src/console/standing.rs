@@ -1,18 +1,13 @@
 //! A standing, page by page and period by period; for a league its tiers, their cohorts, and the standing of one.
 
-use std::str::FromStr;
-
-use askama::Template;
-use axum::http::Method;
 use serde::Deserialize;
-use serde_json::json;
+use tokio::{join, try_join};
 
 use super::board::{member_page, standing_page};
 use super::movement::Moved;
+use super::prelude::*;
 use super::shown::name;
 use super::tiles::{Tile, tiles};
-use super::{Answer, Frame, Path, Query, Viewer, Visitor, html};
-use crate::domain::access::Scope;
 use crate::domain::board::Order;
 use crate::domain::league::zone::Zone;
 use crate::domain::period::Unit;
@@ -20,40 +15,23 @@ use crate::domain::profile::Profile;
 use crate::domain::score::ShownScore;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
-use crate::http::problem::{COHORT_REQUIRED, Problem, ProblemBody};
+use crate::http::problem::{COHORT_REQUIRED, ProblemBody};
 use crate::leagues::routes::tiers::{CohortBody, TierBody};
+use crate::periods::results::routes::ListedPeriod;
 use crate::standings::routes::answers::{EntryBody, PageBody, StandingBody};
-use crate::standings::routes::summary::{PeriodBody, SummaryBody};
+use crate::standings::routes::summary::SummaryBody;
 
 /// How many entries a page has.
 pub(super) const SIZE: u64 = 50;
 /// How many periods the menu has.
 const PERIODS: &str = "31";
 
-/// Which part of which standing.
-#[derive(Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    /// The key of the period; empty for the running one.
-    key: String,
-    /// An instant in the period.
-    at: String,
-    /// The number of the page; empty for the first.
-    page: String,
-    /// The rank whose page is shown, instead of a number.
-    rank: String,
-    /// In a league, the tier whose cohorts are shown, or the cohort whose standing is shown.
-    tier: String,
-    cohort: String,
-    /// The cohorts begin after this one.
-    after: String,
-    /// `include`: hidden members are shown, too.
-    hidden: String,
-    /// `true`: scores are shown without weights and initial scores.
-    raw: String,
-    /// What was done before the page was shown.
-    done: String,
-}
+/// The parameters of the page: the key of the period, or an instant in it (none: the running one); the number of the page, or
+/// a rank that is on it; in a league a tier, and its cohorts after one, or a cohort; `hidden=include`: with hidden members;
+/// `raw=true`: without weights and initial scores.
+const PARAMS: [&str; 11] = [
+    "board", "window", "key", "at", "page", "rank", "tier", "cohort", "after", "hidden", "raw",
+];
 
 /// The tiers of a league, or the cohorts of one.
 #[derive(Deserialize)]
@@ -72,12 +50,25 @@ struct League {
 struct Bar {
     windows: Vec<String>,
     standing: StandingBody,
+    steps: Steps,
+    /// Whether hidden members are shown, and true counts, as parameters.
+    hidden: String,
+    raw: String,
+}
+
+/// Other periods of a window.
+#[derive(Default)]
+struct Steps {
     /// The newest periods that have data.
-    periods: Vec<PeriodBody>,
+    periods: Vec<ListedPeriod>,
     earlier: Option<String>,
     later: Option<String>,
-    /// The page's other parameters.
-    params: Params,
+}
+
+/// The address of another period, which this parameter names.
+fn period_page(standing: &StandingBody, hidden: &str, period: (&str, &str)) -> String {
+    let query = [period, ("hidden", hidden)];
+    standing_page(&standing.board, &standing.window, &[], &query)
 }
 
 /// An instant in the period before the one that ends here: one and a half lengths before that end. This works for days of
@@ -94,73 +85,89 @@ fn amid_previous(unit: Unit, end: Timestamp) -> Option<Timestamp> {
     Some(end.saturating_sub(length_and_a_half))
 }
 
-impl Bar {
-    async fn new(
+impl Steps {
+    async fn read(
         visitor: &Visitor,
         summary: &SummaryBody,
-        standing: StandingBody,
-        params: Params,
+        standing: &StandingBody,
+        hidden: &str,
     ) -> Result<Self, Problem> {
+        // `all` has no other period.
+        let Some(end) = standing.ends_at else {
+            return Ok(Self::default());
+        };
         let StandingBody {
             board, window, key, ..
-        } = &standing;
-        let listed = async |query: &[(&str, &str)]| {
-            let periods = visitor.periods(board, window, query).await?;
-            let periods = periods.into_iter().map(|listed| listed.period);
-            Ok::<Vec<PeriodBody>, Problem>(periods.collect())
+        } = standing;
+        let last_before = [("before", key.as_str()), ("limit", "1")];
+        let (periods, before) = try_join!(
+            visitor.periods(board, window, &[("limit", PERIODS)]),
+            visitor.periods(board, window, &last_before),
+        )?;
+        let to = |period: (&str, &str)| period_page(standing, hidden, period);
+        let to_instant = |at: Timestamp| to(("at", &at.to_rfc3339_seconds()));
+        let earlier = match window.parse() {
+            Ok(Window::Rolling { unit, .. }) => amid_previous(unit, end).map(to_instant),
+            _ => before.first().map(|before| to(("key", &before.period.key))),
         };
-        let to = |name: &str, value: &str| {
-            let query = [(name, value), ("hidden", params.hidden.as_str())];
-            standing_page(board, window, &[], &query)
-        };
-        let to_instant = |at: Timestamp| to("at", &at.to_rfc3339_seconds());
-        let windows = || summary.windows.iter();
-        let (mut periods, mut earlier, mut later) = Default::default();
-        // `all` has no other period.
-        if let Some(end) = standing.ends_at {
-            periods = listed(&[("limit", PERIODS)]).await?;
-            let before = listed(&[("before", key), ("limit", "1")]).await?.pop();
-            earlier = match Window::from_str(window) {
-                Ok(Window::Rolling { unit, .. }) => amid_previous(unit, end).map(to_instant),
-                _ => before.map(|before| to("key", &before.key)),
-            };
-            // No later period than the running one has begun.
-            let is_running = windows().any(|own| own.is_running(window, key));
-            later = (!is_running).then(|| to_instant(end));
-        }
+        // No later period than the running one has begun.
+        let mut windows = summary.windows.iter();
+        let is_running = windows.any(|own| own.is_running(window, key));
         Ok(Self {
-            earlier,
-            later,
-            windows: windows().map(|own| own.window.to_string()).collect(),
-            standing,
             periods,
-            params,
+            earlier,
+            later: (!is_running).then(|| to_instant(end)),
         })
     }
+}
 
-    /// The address of another part of the same standing, or of the league.
-    fn to(&self, more: &[(&str, &str)]) -> String {
-        self.seen(&self.params.hidden, more)
+impl Bar {
+    fn new(summary: &SummaryBody, standing: StandingBody, steps: Steps, frame: &Frame) -> Self {
+        let windows = summary.windows.iter();
+        Self {
+            windows: windows.map(|own| own.window.to_string()).collect(),
+            standing,
+            steps,
+            hidden: frame.param("hidden").to_owned(),
+            raw: frame.param("raw").to_owned(),
+        }
     }
 
-    /// The address of another part, with or without hidden members.
-    fn seen(&self, hidden: &str, more: &[(&str, &str)]) -> String {
+    /// The address of a part of the same standing, or of the league.
+    fn link(&self, hidden: &str, raw: &str, more: &[(&str, &str)]) -> String {
         let StandingBody {
             board, window, key, ..
         } = &self.standing;
-        let same = [
-            ("key", key.as_str()),
-            ("hidden", hidden),
-            ("raw", &self.params.raw),
-        ];
+        let same = [("key", key.as_str()), ("hidden", hidden), ("raw", raw)];
         standing_page(board, window, &[], &[&same, more].concat())
+    }
+
+    /// The address of another part, with what is shown of it as it is.
+    fn to(&self, more: &[(&str, &str)]) -> String {
+        self.link(&self.hidden, &self.raw, more)
+    }
+
+    /// The parameter of the cohort.
+    fn cohort(&self) -> (&'static str, &str) {
+        (
+            "cohort",
+            self.standing.cohort.as_deref().unwrap_or_default(),
+        )
+    }
+
+    /// The address of the same with or without hidden members.
+    fn seen(&self, hidden: &str) -> String {
+        self.link(hidden, &self.raw, &[self.cohort()])
+    }
+
+    /// The address of the scores with weights and initial scores, or without.
+    fn other_scores(&self) -> String {
+        self.link("", if self.raw.is_empty() { "true" } else { "" }, &[])
     }
 
     /// The address of another period.
     fn period(&self, key: &str) -> String {
-        let StandingBody { board, window, .. } = &self.standing;
-        let query = [("key", key), ("hidden", self.params.hidden.as_str())];
-        standing_page(board, window, &[], &query)
+        period_page(&self.standing, &self.hidden, ("key", key))
     }
 
     /// The address of the page of a member.
@@ -168,7 +175,7 @@ impl Bar {
         let StandingBody {
             board, window, key, ..
         } = &self.standing;
-        member_page(board, window, member, key, &self.params.hidden)
+        member_page(board, window, member, key, &self.hidden)
     }
 
     fn state(&self) -> String {
@@ -182,7 +189,7 @@ impl Bar {
     }
 
     fn is_shown_hidden(&self) -> bool {
-        self.params.hidden == "include"
+        self.hidden == "include"
     }
 }
 
@@ -236,16 +243,11 @@ struct StandingPage {
 impl StandingPage {
     fn page(&self, number: u64) -> String {
         let page = number.to_string();
-        let cohort = self.bar.params.cohort.as_str();
-        self.bar.to(&[("cohort", cohort), ("page", &page)])
+        self.bar.to(&[self.bar.cohort(), ("page", &page)])
     }
 
     fn previous(&self) -> String {
         self.page((self.number - 1).min(self.last))
-    }
-
-    fn following(&self) -> String {
-        self.page(self.number + 1)
     }
 
     fn end(&self) -> String {
@@ -254,10 +256,11 @@ impl StandingPage {
 
     /// What movements are compared with, in words: `yesterday` for a running day.
     fn before<'a>(&self, since: &'a str) -> &'a str {
+        let is_running = self.bar.steps.later.is_none();
         match self.bar.standing.window.as_str() {
-            "day" if self.bar.later.is_none() => "yesterday",
-            "week" if self.bar.later.is_none() => "last week",
-            "month" if self.bar.later.is_none() => "last month",
+            "day" if is_running => "yesterday",
+            "week" if is_running => "last week",
+            "month" if is_running => "last month",
             _ => since,
         }
     }
@@ -270,26 +273,13 @@ impl StandingPage {
         self.rows.iter().any(|row| row.entry.voters.is_some())
     }
 
-    /// The address of the scores with weights and initial scores, or without.
-    fn other_scores(&self) -> String {
-        let StandingBody {
-            board, window, key, ..
-        } = &self.bar.standing;
-        let raw = if self.bar.params.raw.is_empty() {
-            "true"
-        } else {
-            ""
-        };
-        standing_page(board, window, &[], &[("key", key), ("raw", raw)])
-    }
-
     /// The address of the export, if the period is final.
     fn export(&self) -> Option<String> {
         let StandingBody {
             board, window, key, ..
         } = &self.bar.standing;
         let is_exported = self.bar.state() == "final" && self.frame.may(Scope::Read);
-        let query = [("format", "csv"), ("cohort", &self.bar.params.cohort)];
+        let query = [("format", "csv"), self.bar.cohort()];
         is_exported.then(|| standing_page(board, window, &["periods", key, "export"], &query))
     }
 }
@@ -321,57 +311,71 @@ struct LeaguePage {
     next: Option<String>,
 }
 
-/// The number of the page that is asked for.
-fn page_number(params: &Params) -> String {
-    match params.rank.replace([',', ' '], "").parse::<u64>() {
+/// The number of the page that has a rank; otherwise the page that is named.
+fn page_number(rank: &str, page: String) -> String {
+    match rank.replace([',', ' '], "").parse::<u64>() {
         Ok(rank) => rank.div_ceil(SIZE).max(1).to_string(),
-        Err(_) => params.page.clone(),
+        Err(_) => page,
     }
 }
 
 /// The page.
-pub(super) async fn show(
-    viewer: Viewer,
-    Path((board, window)): Path<(String, String)>,
-    Query(params): Query<Params>,
+pub(super) async fn show(frame: Frame) -> Answer {
+    let window = frame.param("window").to_owned();
+    of_window(frame, &window, None).await
+}
+
+/// The page of a window, with the summary of the board if it was read.
+pub(super) async fn of_window(
+    mut frame: Frame,
+    window: &str,
+    summary: Option<SummaryBody>,
 ) -> Answer {
-    let mut frame = Frame::new(&viewer, "").done(&params.done);
-    let path = ["boards", &board, "standings", &window];
-    let (page, size) = (page_number(&params), SIZE.to_string());
+    let [board, _, key, at, page, rank, _, cohort, _, hidden, raw] = frame.params(PARAMS)?;
+    let (page, size) = (page_number(&rank, page), SIZE.to_string());
     // Callers with the scope `read` see more of a public board than others.
-    let is_reader = viewer.may_on(Scope::Read, &board);
+    let is_reader = frame.visitor.may_on(Scope::Read, &board);
     let query = [
-        ("key", params.key.as_str()),
-        ("at", &params.at),
-        ("cohort", &params.cohort),
+        ("key", &*key),
+        ("at", &at),
+        ("cohort", &cohort),
         ("page", &page),
         ("size", &size),
-        ("hidden", &params.hidden),
-        ("raw", &params.raw),
+        ("hidden", &hidden),
+        ("raw", &raw),
         ("include", if is_reader { "profile" } else { "" }),
     ];
-    let found: PageBody = match frame.read(&path, &query).await {
-        Err(problem) if problem.kind == COHORT_REQUIRED => {
-            return league(&viewer, &board, &window, params).await;
+    let read_at = frame.reading(&["boards", &board, "standings", window], &query);
+    let summary = async {
+        match summary {
+            Some(summary) => Ok(summary),
+            None => frame.summary(&board).await,
         }
-        found => found?,
     };
-    let summary = frame
-        .read_window((&board, &window), "Standings", &window)
-        .await?;
-    let movement = viewer.movement(&summary, &found.standing, &found.entries, &params.hidden);
+    let (found, summary) = join!(frame.get::<PageBody>(&read_at), summary);
+    let found = unless(found, |kind| kind == COHORT_REQUIRED)?;
+    let summary = summary?;
+    frame.set_standing(&summary, window, "Standings", window);
+    let Some(found) = found else {
+        return league(frame, &summary, window).await;
+    };
+    let visitor = &frame.visitor;
+    let (movement, definition, zones, steps) = join!(
+        visitor.movement(&summary, &found.standing, &found.entries, &hidden),
+        visitor.defined(&board),
+        visitor.zones(&found.standing, &found.entries),
+        Steps::read(visitor, &summary, &found.standing, &hidden),
+    );
     // A failure to read the previous period must not keep this one from being shown.
-    let movement = movement.await.map_err(|problem| problem.item());
+    let movement = movement.map_err(|problem| problem.item());
     let moved = movement.as_ref().ok().and_then(Option::as_ref);
-    let definition = viewer.defined(&board).await?;
-    let has_uniques = definition
-        .as_ref()
-        .is_some_and(|defined| defined.uniques.is_some());
-    let stats = viewer
+    let (definition, zones) = (definition?, zones?);
+    let defined = definition.as_ref();
+    let has_uniques = defined.is_some_and(|defined| defined.uniques.is_some());
+    let stats = visitor
         .stats(&found.standing, has_uniques && is_reader)
         .await;
     let tiles = tiles(&frame, &summary, &found, moved, stats.as_ref());
-    let zones = viewer.zones(&found.standing, &found.entries).await?;
     if found.total == 0 && frame.may(Scope::Write) {
         let event = json!({"id": "1", "member": "ann", "score": 1});
         frame.example(&Method::POST, &["boards", &board, "events"], Some(&event));
@@ -389,43 +393,37 @@ pub(super) async fn show(
         edge: edge(zone(index), zone(index + 1)),
         entry,
     });
-    let rows = rows.collect();
     html(&StandingPage {
+        rows: rows.collect(),
+        bar: Bar::new(&summary, found.standing, steps?, &frame),
         frame,
-        bar: Bar::new(&viewer, &summary, found.standing, params).await?,
         summary,
         total: found.total,
         listed: found.listed,
         tiles,
-        rows,
-        has_raw: definition
-            .is_some_and(|defined| defined.weight.is_some() || !defined.initial.is_empty()),
+        has_raw: defined.is_some_and(|own| own.weight.is_some() || !own.initial.is_empty()),
         since: movement.map(|movement| movement.map(|movement| movement.since)),
         number: found.page.unwrap_or(1),
         last: found.listed.div_ceil(SIZE).max(1),
     })
 }
 
-async fn league(viewer: &Viewer, board: &str, window: &str, params: Params) -> Answer {
-    let mut frame = Frame::new(viewer, "");
-    let mut path = vec!["boards", board, "standings", window, "tiers"];
-    if !params.tier.is_empty() {
-        path.extend([&params.tier, "cohorts"]);
+/// The page of a league: its tiers, or the cohorts of one.
+async fn league(mut frame: Frame, summary: &SummaryBody, window: &str) -> Answer {
+    let [board, _, key, at, _, _, tier, _, after, hidden, _] = frame.params(PARAMS)?;
+    let mut path = vec!["boards", &board, "standings", window, "tiers"];
+    if !tier.is_empty() {
+        path.extend([&*tier, "cohorts"]);
     }
-    let query = [
-        ("key", params.key.as_str()),
-        ("at", &params.at),
-        ("after", &params.after),
-    ];
+    frame.curl.clear();
+    let query = [("key", &*key), ("at", &at), ("after", &after)];
     let found: League = frame.read(&path, &query).await?;
-    let summary = frame
-        .read_window((board, window), "Standings", window)
-        .await?;
-    let bar = Bar::new(viewer, &summary, found.standing, params).await?;
-    let to_part = |next: String| bar.to(&[("tier", &bar.params.tier), ("after", &next)]);
+    let steps = Steps::read(&frame.visitor, summary, &found.standing, &hidden).await?;
+    let bar = Bar::new(summary, found.standing, steps, &frame);
+    let to_part = |next: String| bar.to(&[("tier", &tier), ("after", &next)]);
     html(&LeaguePage {
-        frame,
         next: found.next.map(to_part),
+        frame,
         bar,
         tiers: found.tiers,
         cohorts: found.cohorts,

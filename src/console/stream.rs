@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
-use axum::http::{HeaderMap, HeaderName, Method};
+use axum::http::{HeaderMap, HeaderName};
 use futures::StreamExt;
 use futures::stream::unfold;
-use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
+use super::prelude::*;
 use super::standing::SIZE;
-use super::{Answer, Path, Query, Viewer, Visitor, v1_with};
-use crate::http::problem::{Problem, UNAUTHENTICATED};
+use crate::http::problem::UNAUTHENTICATED;
 use crate::live::message;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -20,24 +19,12 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// The pause before a session is looked up again after that has failed.
 const UNCERTAIN_PAUSE: Duration = Duration::from_millis(500);
 
-/// What is watched.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Params {
-    /// In a league, the cohort.
-    cohort: String,
-}
-
-/// Begins to watch what the first page of a standing shows.
-pub(super) async fn show(
-    viewer: Viewer,
-    Path((board, window)): Path<(String, String)>,
-    Query(Params { cohort }): Query<Params>,
-    headers: HeaderMap,
-) -> Answer {
+/// Begins to watch what the first page of a standing shows, in a league that of a cohort.
+pub(super) async fn show(frame: Frame, headers: HeaderMap) -> Answer {
+    let [board, window, cohort] = frame.params(["board", "window", "cohort"])?;
     let size = SIZE.to_string();
     let query = [
-        ("cohort", cohort.as_str()),
+        ("cohort", &*cohort),
         ("size", &size),
         ("include", "profile"),
     ];
@@ -45,12 +32,13 @@ pub(super) async fn show(
     let address = v1_with(&path, &query);
     let known = headers.get(LAST_EVENT_ID).cloned();
     let headers = Vec::from_iter(known.map(|known| (LAST_EVENT_ID, known)));
-    let response = viewer
+    let visitor = frame.visitor;
+    let response = visitor
         .respond(Method::GET, &address, &headers, None)
         .await?;
     Ok(response.map(|body| {
         let watching = Watching {
-            visitor: viewer.clone(),
+            visitor,
             parts: body.into_data_stream(),
             is_between: true,
         };

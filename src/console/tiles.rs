@@ -1,8 +1,8 @@
 //! The figures above a standing.
 
 use super::movement::Movement;
+use super::prelude::*;
 use super::shown::{grouped, padded};
-use super::{Frame, Visitor, v1_with};
 use crate::standings::routes::answers::{PageBody, StandingBody, StatsBody};
 use crate::standings::routes::summary::SummaryBody;
 
@@ -46,10 +46,7 @@ pub(super) fn tiles(
         change: None,
     };
     let change = movement.and_then(|movement| {
-        let (before, now) = (
-            i64::try_from(movement.total).ok()?,
-            i64::try_from(found.total).ok()?,
-        );
+        let (before, now) = (movement.total.cast_signed(), found.total.cast_signed());
         // More than tenfold says nothing in percent.
         let change = (now - before) * 100 / before.max(1);
         (before > 0 && change < 1_000).then_some(change)

@@ -1,13 +1,11 @@
 //! The page of a problem, which says what to do.
 
-use askama::Template;
-use axum::http::{Method, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Redirect, Response};
 
-use super::{Frame, Visitor, html};
-use crate::http::inner::address;
+use super::prelude::*;
 use crate::http::observe::HasBody;
-use crate::http::problem::{FORBIDDEN, Problem, RATE_LIMITED, UNAUTHENTICATED};
+use crate::http::problem::{FORBIDDEN, RATE_LIMITED, UNAUTHENTICATED};
 
 #[derive(Template)]
 #[template(path = "console/trouble.html")]
@@ -29,7 +27,7 @@ struct Again<'a> {
 }
 
 /// Shows a response that is a problem as a page; others are unchanged. A visitor that has to sign in is redirected.
-pub(super) fn explained(visitor: &Visitor, mut response: Response) -> Response {
+pub(super) async fn explained(visitor: &Visitor, mut response: Response) -> Response {
     let status = response.status();
     if !status.is_client_error() && !status.is_server_error() {
         return response;
@@ -42,14 +40,16 @@ pub(super) fn explained(visitor: &Visitor, mut response: Response) -> Response {
     if problem.kind == UNAUTHENTICATED {
         return to_sign_in(visitor);
     }
+    let wait = response.headers().get(header::RETRY_AFTER);
+    let frame = Frame::new(visitor, problem.kind.title);
+    if status.is_client_error() {
+        frame.look_around().await;
+    }
     let page = html(&Trouble {
-        frame: Frame::new(visitor, problem.kind.title),
+        frame,
         problem: &problem,
         status: status.as_u16(),
-        wait_s: response
-            .headers()
-            .get(header::RETRY_AFTER)
-            .and_then(|wait| wait.to_str().ok()),
+        wait_s: wait.and_then(|wait| wait.to_str().ok()),
         request_id: visitor.arrival.request_id(),
     });
     let Ok(mut page) = page else {

@@ -1,18 +1,12 @@
 //! Webhooks: the list with the form for a new one; a webhook, its settings, its secret, its deletion, and its deliveries.
 
-use askama::Template;
-use axum::http::Method;
 use futures::stream::{self, StreamExt};
-use serde_json::{Value, json};
 
-use super::{
-    Answer, Form, Frame, Page, PartParams, Parts, Path, Viewer, Visitor, address, carry_out,
-    if_there, secret, to, v1, v1_with,
-};
+use super::prelude::*;
+use super::secret;
 use crate::domain::delivery::DeliveryStatus;
 use crate::domain::message::MessageKind;
 use crate::domain::time::Timestamp;
-use crate::http::problem::Problem;
 use crate::webhooks::routes::{DeliveryBody, DeliveryList, WebhookBody, WebhookList};
 
 /// How many webhooks, and how many deliveries, a part of a list has.
@@ -77,11 +71,11 @@ impl KnownWebhook {
 }
 
 /// Creates or changes a webhook as the form says. The response has its secret if it is new.
-async fn put(viewer: &Viewer, name: &str, form: &Form) -> Result<Value, Problem> {
+async fn put(viewer: &Viewer, form: &Form) -> Result<Value, Problem> {
     let wanted = json!({
         "url": form.field("url").trim(), "events": form.chosen("event"), "boards": form.lines("boards"),
     });
-    let put_to = v1(&["webhooks", name]);
+    let put_to = v1(&["webhooks", form.required("name")?]);
     viewer.call(Method::PUT, &put_to, Some(&wanted)).await
 }
 
@@ -94,24 +88,21 @@ pub(super) struct WebhooksPage {
 }
 
 impl Page for WebhooksPage {
-    type Of = ();
-    type Params = PartParams;
-
-    async fn read(mut frame: Frame, (): &(), params: PartParams) -> Result<Self, Problem> {
-        let query = params.of_at_most(WEBHOOKS_MAX);
+    async fn read(mut frame: Frame) -> Result<Self, Problem> {
+        let [after] = frame.params(["after"])?;
+        let query = [("after", &*after), ("limit", WEBHOOKS_MAX)];
         let found: WebhookList = frame.read(&["webhooks"], &query).await?;
         let example = json!({
             "url": "https://app.example/standings", "events": ["period.final"], "boards": ["*"],
         });
         frame.example(&Method::PUT, &["webhooks", "NAME"], Some(&example));
+        let known = stream::iter(found.webhooks)
+            .map(|webhook| KnownWebhook::of(&frame.visitor, webhook))
+            .buffered(STATES_AT_ONCE);
         Ok(Self {
-            webhooks: stream::iter(found.webhooks)
-                .map(|webhook| KnownWebhook::of(&frame.visitor, webhook))
-                .buffered(STATES_AT_ONCE)
-                .collect()
-                .await,
-            frame: frame.named("Webhooks").done_to(&params.done, &params.name),
-            parts: Parts::new("webhooks", "/console/webhooks", &params.after, found.next),
+            webhooks: known.collect().await,
+            parts: Parts::new("webhooks", &frame, found.next),
+            frame: frame.named("Webhooks"),
         })
     }
 }
@@ -119,23 +110,23 @@ impl Page for WebhooksPage {
 /// Creates a webhook, and shows its secret. One that already exists is changed on its own page.
 pub(super) async fn create(viewer: Viewer, form: Form) -> Answer {
     let made = async {
-        let name = form.required("name")?;
-        let made = match if_there(viewer.read(&v1(&["webhooks", name])).await)? {
+        let own = v1(&["webhooks", form.required("name")?]);
+        let made = match if_there(viewer.read(&own).await)? {
             Some(webhook) => webhook,
-            None => put(&viewer, name, &form).await?,
+            None => put(&viewer, &form).await?,
         };
-        shown(&viewer, name, &made, "exists")
+        shown(&viewer, &form, &made, "exists").await
     };
-    carry_out::<WebhooksPage>(&viewer, &(), &form, made).await
+    carry_out::<WebhooksPage>(&viewer, &form, made).await
 }
 
 /// Shows the secret of a webhook if it is new; otherwise its page.
-fn shown(viewer: &Viewer, name: &str, webhook: &Value, done: &str) -> Answer {
+async fn shown(viewer: &Viewer, form: &Form, webhook: &Value, done: &str) -> Answer {
+    let name = form.required("name")?;
     let Some(secret) = webhook["secret"].as_str() else {
-        let query = [("done", done), ("name", name)];
-        return Ok(to(&["webhooks", name], &query));
+        return Ok(to(&["webhooks", name], &[("done", done), ("name", name)]));
     };
-    secret::show(viewer, ("webhook", name), (secret, None), ABOUT_SECRET)
+    secret::show(viewer, ("webhook", name), (secret, None), ABOUT_SECRET).await
 }
 
 #[derive(Template)]
@@ -151,116 +142,81 @@ pub(super) struct WebhookPage {
 }
 
 impl Page for WebhookPage {
-    type Of = String;
-    type Params = PartParams;
-
-    async fn read(mut frame: Frame, name: &String, params: PartParams) -> Result<Self, Problem> {
-        let own = ["webhooks", name.as_str()];
+    async fn read(mut frame: Frame) -> Result<Self, Problem> {
+        let [name, status, after] = frame.params(["name", "status", "after"])?;
+        let own = ["webhooks", &name];
+        frame.path = address(&["console", "webhooks", &name], &[]);
         let webhook: WebhookBody = frame.read(&own, &[]).await?;
-        let query = params.of_at_most(DELIVERIES_MAX);
-        let listed = ["webhooks", name, "deliveries"];
+        let query = [
+            ("status", &*status),
+            ("after", &after),
+            ("limit", DELIVERIES_MAX),
+        ];
+        let listed = ["webhooks", &name, "deliveries"];
         let found: DeliveryList = frame.read(&listed, &query).await?;
         let failed = v1_with(&listed, &[("status", "dead"), ("limit", "1")]);
-        let failed: DeliveryList = frame.visitor.read(&failed).await?;
+        let failed: DeliveryList = frame.get(&failed).await?;
         for part in ["test", "rotate"] {
-            frame.example(&Method::POST, &["webhooks", name, part], None);
+            frame.example(&Method::POST, &["webhooks", &name, part], None);
         }
         frame.example(&Method::DELETE, &own, None);
         frame.fill_in(filled_in(&webhook));
-        let page = address(&["console", "webhooks", name], &query[..1]);
-        let known = KnownWebhook::of(&frame.visitor, webhook).await;
         Ok(Self {
-            frame: frame
-                .named(name)
-                .under("Webhooks", "/console/webhooks")
-                .done_to(&params.done, &params.name),
-            known,
+            known: KnownWebhook::of(&frame.visitor, webhook).await,
             has_failed: !failed.deliveries.is_empty(),
             deliveries: found.deliveries,
-            parts: Parts::new("deliveries", &page, &params.after, found.next),
-            status: params.status,
+            parts: Parts::new("deliveries", &frame, found.next),
+            frame: frame.under("Webhooks", "/console/webhooks").named(name),
+            status,
         })
     }
 }
 
 /// Changes a webhook, and enables it.
-pub(super) async fn change(viewer: Viewer, Path(name): Path<String>, form: Form) -> Answer {
+pub(super) async fn change(viewer: Viewer, form: Form) -> Answer {
     let changed = async {
-        let webhook = put(&viewer, &name, &form).await?;
-        shown(&viewer, &name, &webhook, "webhook-changed")
+        let webhook = put(&viewer, &form).await?;
+        shown(&viewer, &form, &webhook, "webhook-changed").await
     };
-    carry_out::<WebhookPage>(&viewer, &name, &form, changed).await
+    carry_out::<WebhookPage>(&viewer, &form, changed).await
 }
 
 /// Enables a webhook as it is.
-pub(super) async fn enable(viewer: Viewer, Path(name): Path<String>, _: Form) -> Answer {
-    let own = ["webhooks", name.as_str()];
+pub(super) async fn enable(viewer: Viewer, form: Form) -> Answer {
+    let own = ["webhooks", form.field("name")];
     let webhook: WebhookBody = viewer.read(&v1(&own)).await?;
     let wanted = json!({"url": webhook.url, "events": webhook.events, "boards": webhook.boards});
     viewer.order(Method::PUT, &own, Some(&wanted)).await?;
-    Ok(to(&own, &[("done", "webhook-enabled"), ("name", &name)]))
-}
-
-/// Sends an empty message.
-pub(super) async fn test(viewer: Viewer, Path(name): Path<String>, _: Form) -> Answer {
-    let tested_by = ["webhooks", &name, "test"];
-    viewer.order(Method::POST, &tested_by, None).await?;
-    Ok(to(&["webhooks", &name], &[("done", "tested")]))
+    Ok(to(&own, &[("done", "webhook-enabled"), ("name", own[1])]))
 }
 
 /// Gives a webhook a new secret, and shows it.
-pub(super) async fn rotate(viewer: Viewer, Path(name): Path<String>, _: Form) -> Answer {
-    let rotated_by = v1(&["webhooks", &name, "rotate"]);
+pub(super) async fn rotate(viewer: Viewer, form: Form) -> Answer {
+    let rotated_by = v1(&["webhooks", form.field("name"), "rotate"]);
     let rotated = viewer.call(Method::POST, &rotated_by, None).await?;
-    shown(&viewer, &name, &rotated, "")
-}
-
-/// Sends a message again.
-pub(super) async fn retry(viewer: Viewer, Path(name): Path<String>, form: Form) -> Answer {
-    order_retry(&viewer, &name, form.required("delivery")?).await?;
-    let status = ("status", form.field("status"));
-    Ok(to(
-        &["webhooks", &name],
-        &[status, ("done", "retried"), ("name", "1")],
-    ))
+    shown(&viewer, &form, &rotated, "").await
 }
 
 /// Sends the messages again that have failed permanently.
-pub(super) async fn retry_all(viewer: Viewer, Path(name): Path<String>, _: Form) -> Answer {
+pub(super) async fn retry_all(viewer: Viewer, form: Form) -> Answer {
+    let name = form.field("name");
     let query = [("status", "dead"), ("limit", RETRIES_MAX)];
-    let failed = v1_with(&["webhooks", &name, "deliveries"], &query);
+    let failed = v1_with(&["webhooks", name, "deliveries"], &query);
     let failed: DeliveryList = viewer.read(&failed).await?;
     let count = failed.deliveries.len().to_string();
-    let (webhook, sender) = (name.as_str(), &viewer);
+    let sender = &viewer;
     let mut retried = stream::iter(failed.deliveries)
-        .map(|delivery| async move { order_retry(sender, webhook, &delivery.id).await })
+        .map(|delivery| async move {
+            let retried_by = ["webhooks", name, "deliveries", &delivery.id, "retry"];
+            sender.order(Method::POST, &retried_by, None).await
+        })
         .buffer_unordered(RETRIES_AT_ONCE);
     while let Some(retried) = retried.next().await {
         // One may just have been deleted.
         if_there(retried)?;
     }
     Ok(to(
-        &["webhooks", &name],
+        &["webhooks", name],
         &[("done", "retried"), ("name", &count)],
     ))
-}
-
-async fn order_retry(viewer: &Viewer, name: &str, delivery: &str) -> Result<(), Problem> {
-    let retried_by = ["webhooks", name, "deliveries", delivery, "retry"];
-    viewer.order(Method::POST, &retried_by, None).await
-}
-
-/// Deletes a webhook with its deliveries.
-pub(super) async fn delete(viewer: Viewer, Path(name): Path<String>, form: Form) -> Answer {
-    let deleted = async {
-        form.confirm(&name)?;
-        viewer
-            .order(Method::DELETE, &["webhooks", &name], None)
-            .await?;
-        Ok(to(
-            &["webhooks"],
-            &[("done", "webhook-deleted"), ("name", &name)],
-        ))
-    };
-    carry_out::<WebhookPage>(&viewer, &name, &form, deleted).await
 }

@@ -65,7 +65,7 @@ async fn a_moderator_signs_in_and_hides_a_member_without_a_mouse() {
         enter(&chromium).await;
         chromium.wait_for(then).await;
     }
-    go_to(&chromium, "In your words").await;
+    go_to(&chromium, "Details (optional)").await;
     chromium.session.type_keys("a bot").await;
     go_to(&chromium, "Hide").await;
     enter(&chromium).await;

@@ -122,7 +122,7 @@ async fn what_a_key_allows_is_changed_and_an_expired_one_says_so() {
         "value=\"read\" checked",
         "votes\nrun_*</textarea>",
         "value=\"50/s\"",
-        "value=\"2026-11-21T13:00:00\"",
+        "value=\"2026-11-21T13:00\"",
     ];
     let page = browser.read(own, &filled_in).await;
     assert!(!page.contains("value=\"write\" checked"), "{page}");

@@ -219,7 +219,10 @@ async fn a_member_is_hidden_and_unhidden_on_all_boards() {
     let hide = [("member", SCRIPT), ("action", "hide")];
     let eve = "/console/member?member=eve";
     browser
-        .read(eve, &["On all boards, also on those", ">Hide</button>"])
+        .read(
+            eve,
+            &["On all boards, including future ones", ">Hide</button>"],
+        )
         .await;
     browser
         .refuse(order, &hide, &["Reason: ", "Nothing is known of"])
@@ -248,7 +251,10 @@ async fn a_member_is_hidden_and_unhidden_on_all_boards() {
     let everywhere = [("scope", "everywhere"), ("reason", "cheating")];
     let page = "/console/boards/votes/standings/day/member?member=bob";
     browser
-        .read(page, &["On this board", "On all boards, also later ones"])
+        .read(
+            page,
+            &["On this board", "On all boards, including future ones"],
+        )
         .await;
     let fields = [&place[..], &everywhere].concat();
     let hidden = browser
@@ -271,6 +277,24 @@ async fn a_member_is_hidden_and_unhidden_on_all_boards() {
     let back = browser.carry_out(order, &ticked).await;
     has(&back, &["Nobody is hidden on all boards"]);
     assert_eq!(orders().await, json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_hide_is_a_time_of_the_zone_of_its_board() {
+    let (world, admin) = world().await;
+    let definition = json!({"windows": ["day"], "timezone": "Asia/Shanghai"});
+    admin.define("east", definition).await;
+    let mut browser = Browser::signed_in(world.client(), "an-admin").await;
+    let place = [("member", "ann"), ("window", "day"), ("board", "east")];
+    let until = [("reason", "cheating"), ("until", "2026-11-30T08:30")];
+    let fields = [&place[..], &until].concat();
+    let page = "/console/boards/east/standings/day/member?member=ann";
+    browser.read(page, &["Until <small>(Asia/Shanghai)"]).await;
+    browser
+        .carry_out("/console/boards/east/hide", &fields)
+        .await;
+    let hidden = admin.get("/v1/boards/east/hidden/ann").await.expect(200);
+    assert_eq!(hidden["until"], "2026-11-30T00:30:00.000Z");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -61,7 +61,7 @@ async fn what_waits_or_fails_is_listed_with_links_and_counted_on_every_page() {
     let well = browser.read(home, &parts).await;
     let (events, _) = well.split_once("Periods that close next").unwrap();
     assert!(events.contains("<td class=\"number\">2</td>"), "{well}");
-    for part in ["class=\"count", "What needs a look"] {
+    for part in ["class=\"count", "Needs attention"] {
         assert!(!well.contains(part), "{part}: {well}");
     }
 
@@ -86,8 +86,8 @@ async fn what_waits_or_fails_is_listed_with_links_and_counted_on_every_page() {
     sample(&world, &after(300)).await;
     let parts = [
         "Webhook <a href=\"/console/webhooks/site\">site</a>",
-        "<a href=\"/console/boards/b/queue\">b</a>: 1 event not applied.",
-        "</a>: 1 event waiting, the oldest for",
+        "<a href=\"/console/boards/b/queue\">b</a>: 1 event could not be applied.",
+        "</a>: 1 event is waiting, the oldest for",
         ": 1 to review.",
     ];
     let page = browser.read(home, &parts).await;
@@ -104,13 +104,17 @@ async fn what_waits_or_fails_is_listed_with_links_and_counted_on_every_page() {
         })
     };
     assert_eq!(counts(&elsewhere), [true; 3], "{elsewhere}");
-    let late = ["1 event of this board", "to be applied, the oldest for"];
+    let late = [
+        "1 event of this board is waiting",
+        "to be applied, the oldest for",
+    ];
     browser.read("/console/boards/b", &late).await;
     let dead = [
         "<span class=\"pill harm\">1</span>",
         "/console/boards/b/queue",
     ];
     browser.read("/console/queues", &dead).await;
+    browser.read("/console/names", &["To review · 1<"]).await;
 
     // Who may follow no link sees none, and who may not know sees nothing.
     let grant = json!({"scopes": ["moderate"], "boards": ["*"]});

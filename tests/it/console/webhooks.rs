@@ -60,7 +60,7 @@ async fn a_webhook_is_created_changed_tested_and_deleted_and_deliveries_are_retr
         ("boards", "votes"),
     ];
     browser
-        .refuse(own, &bad, &["Url: ", "value=\"ftp://x\""])
+        .refuse(own, &bad, &["URL: ", "value=\"ftp://x\""])
         .await;
 
     let tested = browser.carry_out("/console/webhooks/site/test", &[]).await;
