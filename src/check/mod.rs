@@ -39,7 +39,6 @@
 
 mod board;
 mod derived;
-mod events;
 mod hides;
 mod list;
 mod names;

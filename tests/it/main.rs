@@ -35,7 +35,6 @@ mod events;
 mod faults;
 mod flights;
 mod harness;
-mod history;
 mod http;
 mod keys;
 mod kills;

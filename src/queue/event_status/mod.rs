@@ -1,0 +1,4 @@
+//! The outcome of an event, by its id.
+
+pub mod routes;
+pub mod work;
