@@ -12,8 +12,8 @@ use crate::http::packed;
 use crate::server;
 use crate::setup;
 
-/// How long the end of the process waits for calls that block. One that leaves a group of Kafka goes on for ever if the brokers
-/// are gone.
+/// How long the end of the process waits for calls that block. A call that leaves a group of Kafka never returns if the brokers
+/// are away.
 const END_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Carries out a command; returns the exit status. Not an `async fn`: the calling crate would compile again what that awaits.

@@ -1,4 +1,4 @@
-//! The pictures of `docs/console/`: pages of a service with a year's worth of names and a fixed clock. They change only when pages do.
+//! The pictures of `docs/console/`: a month of made-up players under a fixed clock. They change only when pages do.
 
 use std::cmp::Reverse;
 
