@@ -34,6 +34,7 @@ pub mod descriptors;
 pub mod domain;
 pub mod embed;
 pub mod events;
+pub mod history;
 pub mod http;
 pub mod kafka;
 pub mod keys;

@@ -9,6 +9,8 @@ use crate::core::hooks::Hooks;
 use crate::core::jobs::instances::Presence;
 use crate::domain::clock::Clock;
 use crate::domain::instance::Part;
+use crate::history;
+use crate::history::job::HistorySchedule;
 use crate::moderation::orders;
 use crate::operations::warnings::Warned;
 use crate::periods::closings::{self, barriers};
@@ -27,8 +29,11 @@ pub static HOOKS: Hooks = Hooks {
     // Moderation: standing orders also apply to boards that are created later.
     has_orders: |store| Box::pin(async { Ok(orders::store::has_any(store).await?) }),
     carry_out_orders: |engine, board| Box::pin(orders::work::carry_out_orders(engine, board)),
-    // Queue: queues of a board may be missing from their index.
-    plan_work: |engine, id| queue::of(engine).queues.plan(id),
+    // Queue: queues of a board may be missing from their index. History: rows may have run out.
+    plan_work: |engine, id| {
+        queue::of(engine).queues.plan(id);
+        history::job::plan(engine, id);
+    },
     // Periods: results depend on which members are hidden.
     begin_moderation: |engine, board, shard| {
         Box::pin(revisions::work::begin_moderation(engine, board, shard))
@@ -80,6 +85,8 @@ impl Setup {
             log: self.log,
             ..queue::QueueState::default()
         });
+        // History.
+        states.adopt(HistorySchedule::default());
         // Profiles.
         states.adopt(self.name_search);
         // Operations.

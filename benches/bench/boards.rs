@@ -33,6 +33,8 @@ pub struct Board {
     pub is_league: bool,
     /// Whether its events are queued.
     pub is_queued: bool,
+    /// Whether it keeps its events.
+    pub keeps_events: bool,
 }
 
 /// How many members a board has.
@@ -143,6 +145,32 @@ pub const QUEUED: Board = Board {
     is_queued: true,
     ..fixed("queued", &["all"], 100_000)
 };
+/// Votes on one window, which are kept.
+pub const KEPT: Board = Board {
+    name: "kept",
+    keeps_events: true,
+    ..NOT_KEPT
+};
+/// The same, which are not.
+pub const NOT_KEPT: Board = Board {
+    voting: Voting::Free,
+    ..fixed("not-kept", &["all"], 100_000)
+};
+/// Votes on five windows, which are kept.
+pub const FIVE_KEPT: Board = Board {
+    name: "five-kept",
+    keeps_events: true,
+    ..FIVE_NOT_KEPT
+};
+/// The same, which are not.
+pub const FIVE_NOT_KEPT: Board = Board {
+    voting: Voting::Free,
+    ..fixed(
+        "five-not-kept",
+        &["hour", "day", "week", "month", "all"],
+        100_000,
+    )
+};
 /// Votes that are much work: with quotas, in six windows.
 pub const SIX_VOTE: Board = Board {
     windows: SIX,
@@ -184,6 +212,7 @@ const fn fixed(name: &'static str, windows: &'static [&'static str], members: us
         data: None,
         is_league: false,
         is_queued: false,
+        keeps_events: false,
     }
 }
 
@@ -308,6 +337,7 @@ impl Board {
             "entry_data": self.data.is_some(),
             "score_min": self.is_league.then_some(0),
             "league": self.is_league.then(settings),
+            "history": self.keeps_events.then_some("90d"),
             "ingest": if self.is_queued { "async" } else { "sync" },
         });
         service.define(self.name, &definition).await

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::Result;
-use crate::boards::{Board, LIVE, ONE, REMEMBERED, ROLLING_MEMBER};
+use crate::boards::{Board, KEPT, LIVE, ONE, REMEMBERED, ROLLING_MEMBER};
 use crate::kit::redis::Reply;
 use crate::load::{Load, float};
 use crate::redis::{self, Redis};
@@ -38,21 +38,38 @@ pub async fn of_entry(session: &Session, board: &Board) -> Result<f64> {
 /// The bytes of a remembered event id with its outcome: what servers of their own need more after each
 /// member of a board has had an event with an id.
 pub async fn of_id(program: &std::path::Path) -> Result<f64> {
+    let (bytes, keys, _) = of_events(program, &REMEMBERED).await?;
+    Ok(bytes / keys)
+}
+
+/// The bytes of a kept event: likewise.
+pub async fn of_kept(program: &std::path::Path) -> Result<f64> {
+    let (bytes, _, events) = of_events(program, &KEPT).await?;
+    Ok(bytes / events)
+}
+
+/// The bytes and keys that servers of their own need more after each member of a board has had an event with an id; and
+/// how many these are.
+async fn of_events(program: &std::path::Path, board: &'static Board) -> Result<(f64, f64, f64)> {
     let redis = redis::start().await;
     let service = Service::start(program, &redis).await?;
     let workload = Workload {
-        board: &REMEMBERED,
+        board,
         kind: Kind::BATCH,
     };
-    let members = REMEMBERED.members(0);
-    REMEMBERED.prepare(&service, members).await?;
+    let members = board.members(0);
+    board.prepare(&service, members).await?;
     let before = state(&redis).await?;
     let load = Load::on(&service, &redis, EVENTS_WITHIN, workload.expected());
     let form = workload.form(&service).await?;
     let each = Members::each(members);
     load.run_all(vec![Requests::new(&form, each, 0)]).await?;
     let after = state(&redis).await?;
-    Ok((after.0 - before.0) / (after.1 - before.1))
+    Ok((
+        after.0 - before.0,
+        after.1 - before.1,
+        float(members as u64),
+    ))
 }
 
 /// The memory that Redis uses, and the number of its keys.

@@ -2,8 +2,9 @@
 
 use crate::beside::Beside;
 use crate::boards::{
-    Board, HIDDEN_FEW, HIDDEN_MANY, HIDDEN_NONE, LEAGUE, LIVE, ONE, ROLLING_DATA, ROLLING_FIRST,
-    ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER, SMALL, VOTE, VOTE_FREE, WEEK,
+    Board, FIVE_KEPT, FIVE_NOT_KEPT, HIDDEN_FEW, HIDDEN_MANY, HIDDEN_NONE, KEPT, LEAGUE, LIVE,
+    NOT_KEPT, ONE, ROLLING_DATA, ROLLING_FIRST, ROLLING_MEMBER, SIX_FIRST, SIX_MEMBER, SMALL, VOTE,
+    VOTE_FREE, WEEK,
 };
 use crate::load::Sample;
 use crate::reference::Script;
@@ -33,6 +34,8 @@ pub enum Measure {
     EntryMemory(&'static Board),
     /// The memory of a remembered id.
     IdMemory,
+    /// The memory of a kept event.
+    KeptMemory,
     /// Single events that are queued.
     QueueSingle,
     /// One of the figures that are measured together, by its name.
@@ -162,6 +165,10 @@ pub const ROWS: &[Row] = &[
         .load((&VOTE, Kind::BATCH), WITHOUT_QUOTAS),
     row("vote-single", "single votes, the same", "requests/s")
         .load((&VOTE, Kind::Single), WITHOUT_QUOTAS),
+    row("kept-batch", "batches of votes, one window, events are kept, over the same without", "events/s")
+        .load((&KEPT, Kind::BATCH), Beside::Board(&NOT_KEPT)).goal(Goal::RatioMin(0.6)),
+    row("kept-batch-five", "the same with five windows", "events/s")
+        .load((&FIVE_KEPT, Kind::BATCH), Beside::Board(&FIVE_NOT_KEPT)).goal(Goal::RatioMin(0.8)),
     row("hidden-page-100", "a page, 100 members hidden, over nobody", "requests/s")
         .load((&HIDDEN_FEW, Kind::Page), WITHOUT_HIDDEN),
     row("hidden-page-10000", "the same, 10,000 hidden", "requests/s")
@@ -178,6 +185,8 @@ pub const ROWS: &[Row] = &[
         .by(Measure::EntryMemory(&ROLLING_DATA)),
     row("memory-id", "memory of a remembered event id with six outcomes", "B")
         .by(Measure::IdMemory).goal(Goal::Max(220.0)),
+    row("memory-kept", "memory of a kept event with id and voter, one window", "B")
+        .by(Measure::KeptMemory).goal(Goal::Max(250.0)),
     row("rollover-wait", "completing tomorrow's rolling standing: the longest wait of another client", "ms")
         .by(Measure::Of(Group::Rollover(&ROLLING_FIRST), "wait")).goal(Goal::Max(10.0)),
     row("rollover-speed", "the same: speed", "members/s")

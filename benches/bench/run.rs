@@ -95,6 +95,7 @@ async fn measure(session: &Session, row: &Row, options: &Options) -> Result<Meas
     Ok(match row.measure {
         Measure::Load(workload, beside) => session.beside(workload, beside).await?,
         Measure::EntryMemory(board) => memory::of_entry(session, board).await?.into(),
+        Measure::KeptMemory => memory::of_kept(&options.service).await?.into(),
         Measure::IdMemory => memory::of_id(&options.service).await?.into(),
         Measure::Of(group, figure) => session.figure(group, figure, options).await?,
         Measure::QueueSingle => queue::measure_single(session, options).await?,

@@ -8,7 +8,7 @@
 --   generation of the board
 --   layout    see lib/standing.lua
 --   copying   how each kind is copied, by its code (src/redis/kinds.rs): 'members' | 'lines' |
---             'everywhere' | 'whole' | 'merged' | …
+--             'rows' | 'everywhere' | 'whole' | 'merged' | …
 --   copied    list of names of keys, to be noted as copied first, unless they were dropped
 --   noted     list of changes to be noted first
 --   done      list of {change, count}: changes that were copied; the script forgets them unless noted again since
@@ -17,7 +17,8 @@
 -- Reply: {'STALE'} the shard no longer notes changes: the board was deleted, or has moved | {'OK', how many changes
 -- are noted, change, …}. The form of a change depends on how its kind is copied; `count` is how often it was noted:
 --   members      {change, count, expires, score ('' if it is not listed), time (a tie key), data ('' for none)}
---   lines, everywhere   {change, count, '0', the line ('' if there is none)}
+--   lines, rows, everywhere   {change, count, expires (0 unless it is a part of a standing), the line ('' if there is none),
+--                whether there is one}
 --   whole        {change, count, expires, tag of a shard that has counted, number, …}
 --   merged       {change, count, expires, HyperLogLog ('' if there is none)}
 -- Scores, times and `expires` (ms since the epoch, 0: never) are text.
@@ -47,9 +48,10 @@ local function read_member(noted)
   return expires_of(zset), score, number_text(times[1] or 0), data and data[1] or ''
 end
 
-local function read_line(noted)
+local function read_line(noted, kind)
   local key, id = string.match(noted, '^(.-)' .. SEPARATOR .. '(.*)$')
-  return '0', call('HGET', key, id) or ''
+  local line = call('HGET', key, id)
+  return kind == KIND_FOLDED and expires_of(key) or '0', line or '', line and 1 or 0
 end
 
 local function read_whole(key)
@@ -60,13 +62,13 @@ local function read_voters(key)
   return expires_of(key), call('GET', key) or ''
 end
 
-local READ = {members = read_member, lines = read_line, everywhere = read_line, whole = read_whole, merged = read_voters}
+local READ = {members = read_member, lines = read_line, rows = read_line, everywhere = read_line, whole = read_whole, merged = read_voters}
 
 local function look_up(change)
   local kind, noted = string.match(change, '^(.-)' .. SEPARATOR .. '(.*)$')
   local read = READ[args.copying[kind]]
   if not read then error('changes.lua: every kind that is captured is copied: ' .. change) end
-  return read(noted)
+  return read(noted, kind)
 end
 
 for _, name in ipairs(args.copied) do call('HSETNX', COPIED, name, 'done') end

@@ -1,5 +1,5 @@
 -- copy_in.lua: writes data of a board that moves to other shards into a new shard, as the old ones have it.
--- Uses: lib/slot.lua, lib/keys.lua, lib/standing.lua, lib/hides.lua, lib/erasures.lua, lib/hidden.lua, lib/follow.lua, lib/periods.lua, lib/rewards.lua
+-- Uses: lib/slot.lua, lib/keys.lua, lib/standing.lua, lib/hides.lua, lib/erasures.lua, lib/hidden.lua, lib/follow.lua, lib/periods.lua, lib/rewards.lua, lib/history.lua
 --
 -- Later calls replace what earlier calls have written; voters are united. Once the shard is open, calls are refused.
 --
@@ -11,8 +11,8 @@
 --   generation, lease   whose data it is, and under which lease it was read (lease.lua)
 --   layout      see lib/standing.lua
 --   lines       list of {code of a kind, name, place in ARGV of the line, 0: none, index in KEYS, 0 where a shard has one
---               key of the kind}: of hides, erasing members and rewards by member, of erasures by name, of the intake by
---               field. Of two lines of one erasure the later one stays
+--               key of the kind, expires}: of hides, erasing members, rewards and folded entries by member, of erasures by
+--               name, of events by their ids, of the intake by field. Of two lines of one erasure the later one stays
 --   standings   list of {standing, expires, whether it lists all members whatever the layout says,
 --                names, scores (false: not listed), times (tie keys), data (empty unless the layout has it)}
 --   turnouts    list of {key, expires, tag of the shard that has counted, number}
@@ -24,6 +24,7 @@
 --   letters_kept   for how many ms they are kept at most
 --   closed_until, final_until   ms since the epoch, nil for none: the greatest barrier of the old shards, and up to where
 --               periods are final in all of them (close_shard.lua)
+--   events_from   ms since the epoch, nil for none: the greatest of the old shards (lib/history.lua)
 -- ARGV[2…] byte strings
 -- `expires` is in ms since the epoch, 0: never.
 --
@@ -40,7 +41,7 @@ load_hides()
 load_periods()
 require_slot(HEAD)
 
-local head = call('HMGET', HEAD, 'version', 'lease', 'closed_until', 'final_until')
+local head = call('HMGET', HEAD, 'version', 'lease', 'closed_until', 'final_until', 'events_from')
 local generation, revision = string.match(head[1] or '', '^(%d+)-(%d+)$')
 if generation ~= args.generation or tonumber(head[2] or 0) > args.lease then return {'SUPERSEDED'} end
 if revision ~= '0' then return {'OPEN'} end
@@ -53,7 +54,11 @@ if args.final_until and args.final_until > tonumber(head[4] or '-inf') then
   call('HSET', HEAD, 'final_until', number_text(args.final_until))
 end
 
-local function keep_until(key, expires)
+if args.events_from and args.events_from > tonumber(head[5] or '-inf') then
+  call('HSET', HEAD, 'events_from', number_text(args.events_from))
+end
+
+local function register(key, expires)
   call('SADD', REGISTRY, key)
   if expires > 0 then call('PEXPIREAT', key, number_text(expires)) end
 end
@@ -106,6 +111,21 @@ local function copy_intake(field, value)
   call('SADD', REGISTRY, INTAKE)
 end
 
+local function copy_event(id, row)
+  load_history()
+  local history = open_history(HEAD, REGISTRY, args.layout)
+  local before = call('HGET', history.rows, id)
+  if before == row then return end
+  if before then drop_rows(history, {id, before}) end
+  if row then add_row(history, id, row) end
+end
+
+local function copy_folded(member, entry, key, expires)
+  if not entry then return call('HDEL', key, member) end
+  call('HSET', key, member, entry)
+  register(key, expires)
+end
+
 local function copy_standing(first, expires, lists_all, ids, scores, times, data)
   local layout = lists_all and layout_of_all(args.layout) or args.layout
   local names, members = {}, {}
@@ -123,7 +143,7 @@ local function copy_standing(first, expires, lists_all, ids, scores, times, data
     call('SREM', REGISTRY, unpack(keys_of(standing)))
   elseif is_new or expires > 0 then
     -- A closing may have changed when it expires.
-    for _, key in ipairs(keys_of(standing)) do keep_until(key, expires) end
+    for _, key in ipairs(keys_of(standing)) do register(key, expires) end
   end
 end
 
@@ -131,21 +151,24 @@ local function merge_voters(key, expires, voters)
   call('SET', SCRATCH, voters)
   call('PFMERGE', key, SCRATCH)
   call('DEL', SCRATCH)
-  keep_until(key, expires)
+  register(key, expires)
 end
 
 local SET = {
   [KIND_HIDES] = copy_hide, [KIND_ERASING] = copy_erasing, [KIND_ERASED] = copy_erasure, [KIND_REWARDS] = copy_rewards,
-  [KIND_PAST_INITIAL] = copy_past_initial, [KIND_INTAKE] = copy_intake,
+  [KIND_PAST_INITIAL] = copy_past_initial, [KIND_INTAKE] = copy_intake, [KIND_EVENTS] = copy_event,
+  [KIND_FOLDED] = copy_folded,
 }
-for _, line in ipairs(args.lines) do SET[line[1]](line[2], line[3] > 0 and ARGV[line[3]] or nil, KEYS[line[4]]) end
+for _, line in ipairs(args.lines) do
+  SET[line[1]](line[2], line[3] > 0 and ARGV[line[3]] or nil, KEYS[line[4]], line[5])
+end
 local number = call('HGET', HEAD, 'hides')
 if number then open_hides(number, REGISTRY) end
 for _, standing in ipairs(args.standings) do copy_standing(unpack(standing, 1, 7)) end
 for _, count in ipairs(args.turnouts) do
   local key, expires, tag, number = KEYS[count[1]], count[2], count[3], count[4]
   call('HSET', key, tag, number_text(number))
-  keep_until(key, expires)
+  register(key, expires)
 end
 for _, voters in ipairs(args.voters) do merge_voters(KEYS[voters[1]], voters[2], ARGV[voters[3]]) end
 for _, state in ipairs(args.states) do

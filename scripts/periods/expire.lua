@@ -10,7 +10,7 @@
 --          events, and its voters
 --
 -- ARGV[1] MessagePack of a map: version, layout, now (as in apply.lua); standings: how many; expires (ms since the epoch);
---   by_member: whether voters are counted for each member; of_cohort: whether the standing is that of a cohort;
+--   has_folded: whether the board keeps events (lib/history.lua); by_member: whether voters are counted for each member; of_cohort: whether the standing is that of a cohort;
 --   count: about how many members one call looks at
 -- ARGV[2] the cursor, '0' at the beginning
 --
@@ -44,7 +44,16 @@ if args.by_member then
 end
 
 -- A copy of any entry carries the expiry of all.
+
+local function expire_folded(key)
+  local member = call('HRANDFIELD', key)
+  if not member then return end
+  call('PEXPIREAT', key, expires)
+  capture(KIND_FOLDED, key, member)
+end
+
 local function expire_standing(standing)
+  if args.has_folded then expire_folded(standing.zset .. ':' .. KIND_FOLDED) end
   local first = call('ZRANGE', standing.zset, 0, 0)[1]
   if not first then return end
   capture(standing.kind, standing.zset, args.layout.prefixed and string.sub(first, TIE_KEY_BYTES + 1) or first)

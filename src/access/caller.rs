@@ -16,7 +16,7 @@ use super::requirement::{Access, For};
 use crate::core::read::store::standings::Visibility;
 use crate::domain::access::{Boards, KeyName, Scope, Scopes};
 use crate::domain::board::Board;
-use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::ids::{BoardId, Label, MemberId};
 use crate::domain::include::{Include, Includes};
 use crate::domain::secret::Digest;
 use crate::domain::series::Track;
@@ -123,11 +123,15 @@ impl Caller {
     }
 
     /// An event as the caller may send it.
-    pub(crate) fn send(&self, event: IncomingEvent) -> Result<IncomingEvent, Problem> {
-        match self.player() {
-            Some((player, ip)) => player.send(event, ip),
-            None => Ok(event),
+    pub(crate) fn send(&self, mut event: IncomingEvent) -> Result<IncomingEvent, Problem> {
+        if let Some((player, ip)) = self.player() {
+            return player.send(event, ip);
         }
+        event.origin.key = match self.known_by {
+            KnownBy::Key(..) | KnownBy::Configuration(_) => Label::parse(&self.name()).ok(),
+            KnownBy::Nothing | KnownBy::Visit(_) | KnownBy::Player(_) => None,
+        };
+        Ok(event)
     }
 
     /// The boards that the caller has access to.

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use crate::domain::access::{Boards, Scope, Scopes};
 use crate::domain::board::FieldError;
-use crate::domain::event::Origin;
+use crate::domain::event::{KEY_OF_PLAYERS, Origin};
 use crate::domain::ids::{EventId, Label, MemberId};
 use crate::domain::quota::Network;
 use crate::domain::time::Timestamp;
@@ -366,6 +366,7 @@ impl Player {
             channel: None,
             device: None,
             ip: ip.map(Network::from),
+            key: Label::parse(KEY_OF_PLAYERS).ok(),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::audit;
 use crate::boards::{self, initial};
 use crate::domain::access::Scope::{Admin, Configure, Moderate, Read, Write};
 use crate::events::{self, quotas};
+use crate::history;
 use crate::http::{App, caching};
 use crate::keys;
 use crate::leagues::{self, routes::tiers};
@@ -23,7 +24,7 @@ use crate::moderation::{self, tasks};
 use crate::operations::{health, overview, upkeep};
 use crate::periods::{results, revisions, rewards};
 use crate::profiles;
-use crate::queue::{dead_letters, event_status};
+use crate::queue::dead_letters;
 use crate::standings;
 use crate::webhooks;
 use Access as A;
@@ -75,7 +76,8 @@ table! {
     }
     "events", "Submit scores, one event or up to 1,000 in a request. Look up the outcome of an event, and the remaining quotas." {
         A::board(Write).for_players() => events::routes::post_one;
-        A::board(Write).for_players() => event_status::routes::get;
+        A::board(Write).or_with(&[Moderate, Configure]).for_players() => history::routes::get;
+        A::board(Moderate).or_with(&[Configure]) => history::routes::export;
         A::each(Write).for_players() => events::routes::post_many;
         A::board(Read) => quotas::routes::get;
     }

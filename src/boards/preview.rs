@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::domain::board::{Board, Definition};
+use crate::domain::board::{Board, Definition, History};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 
@@ -15,6 +15,9 @@ const BOUNDARIES: usize = 3;
 const FIRST_FINALIZE: &str = "Periods that end from now on become final, and have results. Earlier periods become final with the next one that does, but never get a result.";
 const NO_MORE_FINALIZE: &str =
     "Periods that are not final stay open, and get no result. Final periods stay final.";
+
+/// The effect of keeping events for a shorter time.
+const SHORTER_HISTORY: &str = "Older events are removed. Their ids are remembered for the board's `idempotency` from then on. No standing changes.";
 
 /// A field of a definition that would change.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
@@ -80,6 +83,7 @@ fn changes(before: Option<&Definition>, after: &Definition) -> Vec<FieldChange> 
                 Some(_) if field == "finalize" && after.finalize.is_none() => {
                     NO_MORE_FINALIZE.to_owned()
                 }
+                Some(before) if field == "history" => effect_on_history(before, after).to_owned(),
                 Some(_) => effect(&field).to_owned(),
             };
             Some(FieldChange {
@@ -142,6 +146,23 @@ fn effect(field: &str) -> &'static str {
     }
 }
 
+/// The effect of changing how long events are kept.
+fn effect_on_history(before: &Definition, after: &Definition) -> &'static str {
+    match (before.history, after.history) {
+        (None, _) => {
+            "Events from now on are kept. An id is free again only once its event is no longer kept. No standing changes."
+        }
+        (_, None) => {
+            "The kept events are removed. Their ids are remembered for the board's `idempotency` from then on. No standing changes."
+        }
+        (Some(History::Board), _) => SHORTER_HISTORY,
+        (Some(History::For(before)), Some(History::For(after))) if after < before => {
+            SHORTER_HISTORY
+        }
+        _ => "Events that are kept now are kept for longer. No standing changes.",
+    }
+}
+
 fn effect_on_windows(before: &Definition, after: &Definition) -> String {
     let recorded = |window: &Window| {
         let unit = window.unit();
@@ -192,7 +213,7 @@ mod tests {
         let definition: Definition = serde_json::from_str(r#"{"windows": ["day"]}"#).unwrap();
         for field in object(&definition)
             .keys()
-            .filter(|field| *field != "windows")
+            .filter(|field| *field != "windows" && *field != "history")
         {
             assert!(effect(field).ends_with('.'), "{field}");
         }

@@ -13,13 +13,15 @@ use crate::core::board::store::board_notes::{self, NotedFor};
 use crate::core::board::store::boards::{self, Defined, StoredBoard};
 use crate::core::{Engine, Error, Outdated};
 use crate::domain::access::Boards;
-use crate::domain::board::{Board, Definition, FieldError};
+use crate::domain::board::{Board, Definition, FIRST_AMENDMENT, FieldError};
+use crate::domain::history::HISTORY_KEY_BYTES;
 use crate::domain::ids::BoardId;
 use crate::domain::part::Part;
 use crate::domain::problems::{PRECONDITION_FAILED, Problem};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::periods::closings;
+use crate::redis::random;
 
 /// How many definitions are read concurrently.
 const LOADS_MAX: usize = 64;
@@ -155,7 +157,7 @@ pub async fn define(
             engine.finish_deletion(id).await?;
         }
         let stamp = boards::begin_change(store, id).await?;
-        let mut board = change.board(stamp, engine.clock.now());
+        let mut board = change.board(stamp, engine.clock.now())?;
         if is_new && (engine.hooks.has_orders)(store).await? {
             board.placement.is_opening = true;
         }
@@ -210,7 +212,7 @@ pub async fn preview(
             }
         }
         let now = engine.clock.now();
-        let board = change.board(0, now);
+        let board = change.board(0, now)?;
         let before = change.seen().map(|board| &board.definition);
         let preview = BoardPreview::new(before, &board, now);
         Ok((board, preview))
@@ -380,13 +382,16 @@ impl Change {
     }
 
     /// The resulting board, at a stamp and a time.
-    fn board(&self, stamp: u64, now: Timestamp) -> Board {
+    fn board(&self, stamp: u64, now: Timestamp) -> Result<Board, Error> {
         let definition = self.definition.clone();
-        let board = match self.seen() {
-            Some(board) => board.replaced(definition, stamp, now),
-            None => Board::new(self.id.clone(), definition, stamp, 1, BTreeMap::new()),
+        let board = if let Some(board) = self.seen() {
+            board.replaced(definition, stamp, now)
+        } else {
+            let id = self.id.clone();
+            Board::new(id, definition, stamp, FIRST_AMENDMENT, BTreeMap::new())
         };
-        board.finalized(now)
+        let key = random::hexadecimal::<HISTORY_KEY_BYTES>("")?;
+        Ok(board.finalized(now).with_history(key))
     }
 }
 

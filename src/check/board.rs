@@ -178,6 +178,9 @@ impl Check<'_> {
         self.damaged.clear();
         self.check_registered(shard, |_| true).await?;
         self.check_all_derived(shard).await?;
+        if shard.history.is_some() {
+            self.check_events(shard).await?;
+        }
         self.check_queue(shard).await
     }
 
@@ -250,7 +253,7 @@ impl Check<'_> {
                             self.check_standing(shard, kind, zset).await?;
                         }
                     }
-                    Copying::Lines | Copying::Everywhere | Copying::Not => {}
+                    Copying::Lines | Copying::Rows | Copying::Everywhere | Copying::Not => {}
                 }
             }
             cursor = next;

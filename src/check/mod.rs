@@ -39,6 +39,7 @@
 
 mod board;
 mod derived;
+mod events;
 mod hides;
 mod list;
 mod names;

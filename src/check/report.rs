@@ -291,6 +291,11 @@ fn describe(shard: &Shard, difference: &Difference) -> String {
             });
             format!("the event {first} has the entry {right}, but the index has {known}")
         }
+        "unindexed" => format!("the kept event {first} is missing from an index"),
+        "dangling" => format!("an index has the event {first}, which is not kept there"),
+        "misplaced" => format!("the directory of an index is wrong near the event {first}"),
+        "entry" => format!("{}: stored: {second}; made by its events: {third}", key()),
+        "unfolded" => format!("{} lacks what events that are not kept have made", key()),
         "state" => format!("the state of the series can't be read: it is of type {first}"),
         other => format!("{other}: {}", stored.join(", ")),
     }

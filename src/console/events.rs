@@ -4,7 +4,7 @@ use serde_json::Number;
 
 use super::boards::Defined;
 use super::prelude::*;
-use crate::queue::event_status::routes::{EventOutcome, EventStatusBody, EventStatuses};
+use crate::history::routes::{EventOutcome, EventStatusBody, EventStatuses};
 use crate::redis::random;
 
 /// How many random bytes the id of an event sent from here has.

@@ -516,6 +516,7 @@ mod tests {
             },
             "shards": 16, "ingest": "async", "opens_at": "2026-07-01T10:00:00.000Z",
             "closes_at": "2026-12-01T00:00:00.250Z", "finalize": "10m", "max_delay": "30s",
+            "history": "90d",
         });
         let templates = TEMPLATES
             .iter()

@@ -6,6 +6,7 @@ mod definition;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::closing::Closings;
+use super::history::HistoryState;
 use super::ids::BoardId;
 use super::league::FormerLeague;
 use super::period::{Calendar, Period, Unit};
@@ -17,9 +18,11 @@ pub(crate) use self::checks::require;
 pub use self::checks::{FieldError, WINDOWS_MAX};
 pub(crate) use self::definition::one;
 pub use self::definition::{
-    AcceptLate, Definition, Ingest, Names, Order, Ranking, Uniques, Update, WeekStart,
+    AcceptLate, Definition, History, Ingest, Names, Order, Ranking, Uniques, Update, WeekStart,
 };
 
+/// The amendment of a new board.
+pub const FIRST_AMENDMENT: u64 = 1;
 /// How long the history of a rolling window outlives its last use, in milliseconds: one day, so that a service that was
 /// down at a boundary still finds the data it needs.
 const HISTORY_SLACK_MS: u64 = 86_400_000;
@@ -48,6 +51,8 @@ pub struct Board {
     pub closings: Closings,
     /// In a league, the replaced settings, oldest first: see [`Board::league_of`].
     pub league_before: Vec<FormerLeague>,
+    /// What it keeps of its events, from when that is turned on until all of it is removed.
+    pub history: Option<HistoryState>,
 }
 
 impl Board {
@@ -75,6 +80,7 @@ impl Board {
             finalize_since: None,
             closings: Closings::default(),
             league_before: Vec::new(),
+            history: None,
         }
     }
 
@@ -106,6 +112,7 @@ impl Board {
                 .filter(|_| definition.finalize.is_some()),
             closings: self.closings.clone(),
             league_before: self.league_before_with(&definition, now),
+            history: self.history.clone(),
             ..Self::new(id, definition, self.generation, amendment, epochs)
         }
     }

@@ -14,6 +14,9 @@ use super::window::Window;
 /// How far in the future an event may be, in milliseconds.
 pub const FUTURE_MS_MAX: i64 = 60_000;
 
+/// The key of events that players sent with their tokens. No API key has such a name.
+pub const KEY_OF_PLAYERS: &str = "player:token";
+
 /// Something that adds to, or sets, one member's score.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Event {
@@ -31,7 +34,7 @@ pub struct Event {
     pub data: Option<EntryData>,
 }
 
-/// The origin of an event, as far as it is given. Quotas count by it.
+/// The origin of an event, as far as it is given. Quotas count by all of it but the key.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Origin {
     /// The voter.
@@ -42,9 +45,18 @@ pub struct Origin {
     pub device: Option<Label>,
     /// The address.
     pub ip: Option<Network>,
+    /// What it was sent with: the name of an API key, or [`KEY_OF_PLAYERS`]. It is not part of the content.
+    pub key: Option<Label>,
 }
 
 impl Origin {
+    /// Whether a player sent the event.
+    pub fn is_of_player(&self) -> bool {
+        self.key
+            .as_ref()
+            .is_some_and(|key| key.as_str() == KEY_OF_PLAYERS)
+    }
+
     /// The value that a quota counts by; `None` if the event lacks it.
     pub fn value(&self, dimension: Dimension, member: Option<&MemberId>) -> Option<String> {
         let text = |label: &Option<Label>| label.as_ref().map(Label::to_string);

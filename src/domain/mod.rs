@@ -27,6 +27,7 @@
 // An event, and what it changes.
 pub mod data;
 pub mod event;
+pub mod history;
 pub mod intake;
 pub mod plan;
 pub mod queued;

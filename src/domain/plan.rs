@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::board::{AcceptLate, Board, Update};
 use super::event::{Event, FUTURE_MS_MAX, Rejection};
+use super::ids::MemberId;
 use super::league::{Cohort, Section};
 use super::period::{Period, Unit};
 use super::quota::{self, QuotaUse};
@@ -295,17 +296,22 @@ pub fn columns(board: &Board) -> usize {
     board.tracks().len() * (1 + board.definition.carryover.len())
 }
 
+impl Board {
+    /// A member's score as it counts on a track; `None` if it is out of range.
+    pub fn weighed(&self, member: &MemberId, score: Score, track: Track) -> Option<Score> {
+        match (track, &self.definition.weight) {
+            (Track::Shown, Some(weights)) => weights.weigh(member, score, self.definition.decimals),
+            _ => Some(score),
+        }
+    }
+}
+
 /// What an event adds to standings, by [`Amount::column`].
 fn amounts(board: &Board, event: &Event) -> Result<Vec<Score>, Rejection> {
     let definition = &board.definition;
     let mut amounts = Vec::with_capacity(columns(board));
     for track in board.tracks() {
-        let score = match (track, &definition.weight) {
-            (Track::Shown, Some(weights)) => {
-                weights.weigh(&event.member, event.score, definition.decimals)
-            }
-            _ => Some(event.score),
-        };
+        let score = board.weighed(&event.member, event.score, *track);
         let beyond = || Rejection::OutOfRange(definition.windows[0]);
         let score = score.ok_or_else(beyond)?;
         amounts.push(score);

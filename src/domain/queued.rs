@@ -50,6 +50,9 @@ struct Encoded<'a> {
     device: Option<&'a str>,
     ip: Option<String>,
     data: Option<&'a str>,
+    /// Absent on boards that keep no events: earlier releases don't know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
 }
 
 impl QueuedEvent {
@@ -72,7 +75,10 @@ impl QueuedEvent {
             sent_at: at,
             at: at.unwrap_or(queued_at),
             queued_at,
-            origin,
+            origin: Origin {
+                key: origin.key.filter(|_| board.history.is_some()),
+                ..origin
+            },
             data,
         }
     }
@@ -99,6 +105,7 @@ impl QueuedEvent {
             device: origin.device.as_ref().map(Label::as_str),
             ip: origin.ip.map(|ip| ip.to_string()),
             data: self.data.as_ref().map(EntryData::as_str),
+            key: origin.key.as_ref().map(Label::as_str),
         };
         rmp_serde::to_vec(&encoded).expect("invariant: texts and numbers can be packed")
     }
@@ -127,6 +134,7 @@ impl QueuedEvent {
                 channel: label("channel", sent.channel)?,
                 device: label("device", sent.device)?,
                 ip: read("ip", sent.ip.as_deref(), Network::parse)?,
+                key: label("key", sent.key)?,
             },
             data: read("data", sent.data, |text| {
                 EntryData::from_stored(text).ok_or("no JSON object")
@@ -182,6 +190,7 @@ mod tests {
                 channel: label("web"),
                 device: label("é"),
                 ip: Network::parse("2001:db8::1").ok(),
+                key: label("backend"),
             },
             data: EntryData::parse(r#"{"car": "gt-3"}"#).ok(),
             ..few

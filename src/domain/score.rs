@@ -320,6 +320,13 @@ pub struct Ratio(i64);
 const MILLION: i64 = 1_000_000;
 
 impl Ratio {
+    /// The ratio of this many millionths; `None` unless they are from 1 to 1,000,000.
+    pub fn from_millionths(millionths: i64) -> Option<Self> {
+        (1..=MILLION)
+            .contains(&millionths)
+            .then_some(Self(millionths))
+    }
+
     /// The ratio in millionths, from 1 to 1,000,000.
     pub fn millionths(self) -> i64 {
         self.0

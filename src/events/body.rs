@@ -143,6 +143,7 @@ impl EventBody<'_> {
                 .ip
                 .as_deref()
                 .and_then(|ip| take(&mut errors, "/ip", Network::parse(ip))),
+            key: None,
         };
         let data = self
             .data

@@ -114,7 +114,7 @@ pub struct QueuedEventBody {
 /// An event that was accepted, now or before.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TakenEvent {
-    /// The event's id; null if the event had none.
+    /// The event's id. If the event had none, it is null, unless the board keeps events: then the service has given it one.
     pub id: Option<String>,
     /// The board.
     pub board: BoardId,
@@ -259,7 +259,7 @@ impl TakenEvent {
             }
         });
         Self {
-            id: incoming.id.as_ref().map(|id| id.as_sent().to_owned()),
+            id: accepted.id.as_ref().map(|id| id.as_sent().to_owned()),
             board: board.id.clone(),
             member: incoming.member.clone(),
             at: outcome.at,

@@ -21,6 +21,8 @@ const GENERATION: &str = "standings-generation";
 const QUEUED_AT: &str = "standings-queued-at";
 /// The player who sent the event.
 const PLAYER: &str = "standings-player";
+/// What the event was sent with: the name of an API key.
+const KEY: &str = "standings-key";
 
 pub(super) struct WrittenRecord {
     pub(super) key: String,
@@ -52,6 +54,7 @@ pub(super) fn write(board: &Board, event: &QueuedEvent) -> Result<WrittenRecord,
         channel,
         device,
         ip,
+        key,
     } = origin;
     let raw = |text| serde_json::from_str(text).map_err(|error| Error::Log(error.to_string()));
     let value = EventBody {
@@ -69,10 +72,11 @@ pub(super) fn write(board: &Board, event: &QueuedEvent) -> Result<WrittenRecord,
     let (generation, us) = (board.generation.to_string(), queued_at.us().to_string());
     let headers = [(GENERATION, &*generation), (QUEUED_AT, &us)].into_iter();
     let player = id.player().map(|player| (PLAYER, player));
+    let key = key.as_ref().map(|key| (KEY, key.as_str()));
     Ok(WrittenRecord {
         key: format!("{}/{member}", board.id),
         value: serde_json::to_vec(&value).map_err(|error| Error::Log(error.to_string()))?,
-        headers: with(OwnedHeaders::new(), headers.chain(player)),
+        headers: with(OwnedHeaders::new(), headers.chain(player).chain(key)),
         at_ms: queued_at.ms(),
     })
 }
@@ -139,6 +143,10 @@ pub(super) fn read(message: &impl Message) -> Result<LogEvent, Illegible> {
                     .ok_or_else(illegible)?;
                 incoming.id = incoming.id.map(|id| EventId::of_player(&player, &id));
             }
+            KEY => {
+                let key = text().and_then(|text| Label::parse(text).ok());
+                incoming.origin.key = Some(key.ok_or_else(illegible)?);
+            }
             _ => {}
         }
     }
@@ -173,11 +181,13 @@ mod tests {
 
     #[test]
     fn a_written_event_is_read_as_it_was_queued() {
-        let definition: Definition =
-            serde_json::from_str(r#"{"windows": ["all"], "decimals": 2, "entry_data": true}"#)
-                .unwrap();
+        let definition: Definition = serde_json::from_str(
+            r#"{"windows": ["all"], "decimals": 2, "entry_data": true, "history": "board"}"#,
+        )
+        .unwrap();
         let id = BoardId::parse("show").unwrap();
-        let board = Board::new(id.clone(), definition, 77, 1, BTreeMap::new());
+        let board = Board::new(id.clone(), definition, 77, 1, BTreeMap::new())
+            .with_history("key".to_owned());
         let label = |text| Some(Label::parse(text).unwrap());
         let (sent, member) = (
             EventId::parse("run \"1\"").unwrap(),
@@ -193,6 +203,7 @@ mod tests {
                 channel: label("web"),
                 device: label("d"),
                 ip: Network::parse("2001:db8::1").ok(),
+                key: label("backend"),
             },
             data: EntryData::parse(r#"{"car": "gt-3"}"#).ok(),
         };
@@ -267,6 +278,7 @@ mod tests {
             (Some(vote), &[(GENERATION, "hush")], "invalid-header"),
             (Some(vote), &[(QUEUED_AT, "")], "invalid-header"),
             (Some(vote), &[(PLAYER, "")], "invalid-header"),
+            (Some(vote), &[(KEY, "")], "invalid-header"),
         ] {
             let illegible = read(&message(value, headers, RecordTime::NotAvailable)).unwrap_err();
             assert_eq!(illegible.code, code);

@@ -10,6 +10,7 @@ use futures::future::try_join;
 use super::job::Position;
 use super::store::{self, CHANGES_MAX, Change, Changed, CopyIn, Notes, StoredMember};
 use crate::core::jobs::lease::Lease;
+use crate::core::write::store::events::member_of_row;
 use crate::core::{Error, Outdated};
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
@@ -69,8 +70,14 @@ impl Copier {
         // A closing that waits for the log continues with the new shards.
         let seen = barriers.iter().map(|[_, seen]| *seen).min().flatten();
         let mut copies = self.copies();
+        let from = old
+            .iter()
+            .filter(|old| old.history.is_some())
+            .map(|old| store::events_from(&self.store, old));
+        let from = try_join_all(from).await?.into_iter().flatten().max();
         for copy in &mut copies {
             copy.barriers(raised, seen);
+            copy.events_from(from);
         }
         self.copy_in_all(copies, true).await
     }
@@ -145,9 +152,14 @@ impl Copier {
         cursor: &str,
     ) -> Result<String, Error> {
         let (next, lines) = store::scan_lines(&self.store, key.to_owned(), cursor).await?;
+        let expires_at_ms = match kind.form() {
+            Form::Part => store::expires_at_ms(&self.store, key).await?,
+            _ => 0,
+        };
         let mut copies = self.copies();
         for (name, line) in lines {
-            self.add_line(&mut copies, old, (kind, key), &name, Some(&line))?;
+            let of = (kind, key, expires_at_ms);
+            self.add_line(&mut copies, old, of, &name, Some(&line))?;
         }
         self.copy_in_all(copies, false).await?;
         Ok(next)
@@ -157,19 +169,23 @@ impl Copier {
         &self,
         copies: &mut [CopyIn<'_>],
         old: &Shard,
-        (kind, key): (Kind, &str),
+        (kind, key, expires_at_ms): (Kind, &str, i64),
         name: &str,
         line: Option<&Bytes>,
     ) -> Result<(), Error> {
-        let indexes = if kind.copying() == Copying::Everywhere {
-            0..copies.len()
-        } else {
-            let index = self.index_of(name)?;
-            index..index + 1
+        let index = match kind.copying() {
+            Copying::Everywhere => None,
+            // A row that is removed may be in any shard.
+            Copying::Rows => line
+                .map(|row| member_of_row(row))
+                .transpose()?
+                .flatten()
+                .map(|member| self.to.index_of(&member)),
+            _ => Some(self.index_of(name)?),
         };
-        for index in indexes {
+        for index in index.map_or(0..copies.len(), |index| index..index + 1) {
             let key = match kind.form() {
-                Form::Named => Some(self.moved(key, old, index)?),
+                Form::Named | Form::Part => Some((self.moved(key, old, index)?, expires_at_ms)),
                 _ => None,
             };
             copies[index].line(kind, key, name.to_owned(), line.cloned());
@@ -207,7 +223,7 @@ impl Copier {
     ) -> Result<(), Error> {
         let index = match &change.now {
             Changed::Line(name, line) => {
-                let of = (change.kind, change.key.as_str());
+                let of = (change.kind, change.key.as_str(), change.expires_at_ms);
                 return self.add_line(copies, old, of, name, line.as_ref());
             }
             Changed::Member(StoredMember { id, .. }) | Changed::Voters(Some(id), _) => {

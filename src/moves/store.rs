@@ -16,6 +16,7 @@ use crate::domain::board::Board;
 use crate::domain::series::Series;
 use crate::domain::shard::{Shard, Sharding};
 use crate::domain::ties::TIE_KEY_BYTES;
+use crate::domain::time::Timestamp;
 use crate::redis::args::LayoutArgs;
 use crate::redis::decode::{Done, Flat, Raw};
 use crate::redis::dispatch::Store;
@@ -242,6 +243,13 @@ pub async fn scan_lines(
     Ok((cursor, lines.collect()))
 }
 
+/// The instant before which the events of a shard are not kept any more, if there is one.
+pub async fn events_from(store: &Store, shard: &Shard) -> Result<Option<Timestamp>, StoreError> {
+    let field = [&keys::head(shard.tag()), "events_from"];
+    let ms: Option<i64> = store.command("HGET", field).await?;
+    Ok(ms.map(Timestamp::from_ms_clamped))
+}
+
 /// The number of changes in a shard, and the current state of up to `count` of them, at most [`CHANGES_MAX`]. Stale if
 /// changes are not recorded there any more: the board was deleted, or its move has ended.
 pub async fn changes(
@@ -340,9 +348,10 @@ fn change(mut reply: Reply) -> Result<Change, StoreError> {
             let voters = Some(reply.bytes()?).filter(|voters| !voters.is_empty());
             Changed::Voters(member, voters)
         }
-        Copying::Lines | Copying::Everywhere => {
-            let line = Some(reply.bytes()?).filter(|line| !line.is_empty());
-            Changed::Line(member.ok_or_else(unexpected)?, line)
+        Copying::Lines | Copying::Rows | Copying::Everywhere => {
+            // A folded entry may be an empty line.
+            let (line, is_there) = (reply.bytes()?, reply.integer()? > 0);
+            Changed::Line(member.ok_or_else(unexpected)?, is_there.then_some(line))
         }
         Copying::Rebuilt | Copying::Not => return Err(unexpected()),
     };

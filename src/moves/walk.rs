@@ -44,8 +44,10 @@ impl Walk {
             complete.extend(done.map(|entry| entry.zset.clone()));
         }
         // Lines come before entries, the hides first.
+        let events = old.history.as_ref().map(|_| Kind::Events);
         let lines = [Kind::PastInitial, Kind::Erasing, Kind::Erased, Kind::Hides];
-        let mut lines = Vec::from(lines.map(|kind| (kind, keys::single(&old, kind))));
+        let lines = events.into_iter().chain(lines);
+        let mut lines: Vec<_> = lines.map(|kind| (kind, keys::single(&old, kind))).collect();
         lines.retain(|(_, key)| !known.contains_key(key));
         Ok(Self {
             old,
@@ -112,8 +114,8 @@ impl Walk {
             let is_copied = match kind.copying() {
                 Copying::Members => kind != Kind::Derived || self.complete.contains(&name),
                 Copying::Whole | Copying::Merged => true,
-                Copying::Lines => kind.form() == Form::Named,
-                Copying::Everywhere | Copying::Rebuilt | Copying::Not => false,
+                Copying::Lines => matches!(kind.form(), Form::Named | Form::Part),
+                Copying::Rows | Copying::Everywhere | Copying::Rebuilt | Copying::Not => false,
             };
             if !is_copied || !self.known.insert(name.clone()) {
                 continue;

@@ -12,16 +12,16 @@ use super::intake::EventLog;
 use super::store::queues::{self, Put, QueueName};
 use crate::core::board::store::boards;
 use crate::core::write::applier::{one_each, share_out};
-use crate::core::write::events::IncomingEvent;
+use crate::core::write::events::{IncomingEvent, random_id};
 use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard, LiveShard};
 use crate::domain::board::{Board, Ingest};
-use crate::domain::ids::{EventId, MemberId};
+use crate::domain::ids::MemberId;
 use crate::domain::plan::Instants;
 use crate::domain::problems::Problem;
 use crate::domain::queued::QueuedEvent;
 use crate::domain::shard::Shard;
 use crate::redis::decode::Raw;
-use crate::redis::{Store, StoreError, random};
+use crate::redis::{Store, StoreError};
 use crate::runtime::batcher::{Batcher, Work, admit};
 use crate::runtime::join::join_all;
 
@@ -29,8 +29,6 @@ use crate::runtime::join::join_all;
 const CALL_EVENTS_MAX: usize = 200;
 /// About how long an event occupies Redis, in microseconds.
 const EVENT_COST_US: usize = 4;
-/// The number of random bytes in the id of an event that came without one.
-const ID_BYTES: usize = 12;
 
 /// Puts events into the queue of one shard.
 #[derive(Debug)]
@@ -309,12 +307,6 @@ fn judge(
     };
     let event = QueuedEvent::new(&live.board, id, plan.event, arrived_at);
     Ok((Some(event), is_refused))
-}
-
-fn random_id(player: Option<&MemberId>) -> Result<EventId, Error> {
-    let text = random::hexadecimal::<ID_BYTES>("")?;
-    let id = EventId::parse(&text).map_err(|error| StoreError::Unexpected(error.to_string()))?;
-    Ok(player.map_or_else(|| id.clone(), |player| EventId::of_player(player, &id)))
 }
 
 /// The outcome of putting an event.

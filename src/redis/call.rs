@@ -227,6 +227,12 @@ impl<'a> ScriptCall<'a> {
         }
     }
 
+    /// Runs a script that reads, and returns the raw reply.
+    pub(crate) async fn read_for_reply(self) -> Result<Value, StoreError> {
+        let store = self.store;
+        store.read(self.ready()?).await
+    }
+
     /// Runs a script that reads.
     pub(crate) async fn read<R: DeserializeOwned>(self) -> Result<R, StoreError> {
         let (store, script) = (self.store, self.script);

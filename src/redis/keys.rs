@@ -7,7 +7,7 @@
 //!
 //! | key | kind |
 //! | --- | --- |
-//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), of a deleted one `deleted` (`scripts/core/board/delete.lua`), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/periods/decide.lua`), of its erasures `forgetting` (`scripts/periods/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at`, `queue:ends` (`scripts/periods/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`), `queue:held` (`scripts/queue/hold_queue.lua`), `names` (`scripts/core/board/forget_names.lua`), `changed` (`scripts/lib/changed.lua`) |
+//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), of a deleted one `deleted` (`scripts/core/board/delete.lua`), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/periods/decide.lua`), of its erasures `forgetting` (`scripts/periods/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at`, `queue:ends` (`scripts/periods/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`), `queue:held` (`scripts/queue/hold_queue.lua`), `names` (`scripts/core/board/forget_names.lua`), `events_from`, `event_chunks` (`scripts/lib/history.lua`), `changed` (`scripts/lib/changed.lua`) |
 //! | `st:{b:16:3}:counts` | [`Kind::CountsHead`]: `version` |
 //! | `st:{b}:1:keys`, `st:{b}:1:quotas` | [`Kind::Registry`], [`Kind::CountsRegistry`] |
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
@@ -26,6 +26,8 @@
 //! | `st:{b}:1:voters:day:2026-11-21`, …`␟alice` | [`Kind::Voters`], [`Kind::MemberVoters`] |
 //! | `st:{b}:1:e:run-88231`, `st:{b}:1:t:`token, `st:{b}:1:v:`token | [`Kind::EventId`], [`Kind::EventToken`], [`Kind::Void`] |
 //! | `st:{b}:1:x:run-88231` | [`Kind::RefusedEvent`] |
+//! | `st:{b}:1:events`, `st:{b}:1:event-index:taken`, `st:{b}:1:event-index:member:chunks` | [`Kind::Events`], [`Kind::EventIndex`] |
+//! | …`:folded` | [`Kind::Folded`] of a standing |
 //! | `st:{b}:1:queue`, `st:{b}:1:queue-ids`, `st:{b}:1:queue-state`, `st:{b}:1:dead` | [`Kind::Queue`], [`Kind::QueueIds`], [`Kind::QueueState`], [`Kind::DeadLetters`] |
 //! | `st:{b}:1:intake` | [`Kind::Intake`] |
 //! | `st:{b}:1:cut-off:day:2026-11-21` | [`Kind::CutOff`] |
@@ -970,6 +972,7 @@ mod tests {
             Kind::Members
             | Kind::Distinct
             | Kind::Total
+            | Kind::Folded
             | Kind::HiddenList
             | Kind::HiddenScores
             | Kind::HiddenState
@@ -995,6 +998,9 @@ mod tests {
             Kind::RefusedEvent => vec![named(shard, kind, "x1")],
             Kind::EventToken | Kind::Void => vec![named(shard, kind, token)],
             Kind::Quota => vec![named(shard, kind, "0:once:total")],
+            Kind::EventIndex => ["taken", "member:chunks"]
+                .map(|name| named(shard, kind, name))
+                .to_vec(),
             Kind::Sketch => vec![named(shard, kind, 3)],
             Kind::Reserved
             | Kind::Reserving
@@ -1002,6 +1008,7 @@ mod tests {
             | Kind::Copied
             | Kind::Scratch
             | Kind::PastInitial
+            | Kind::Events
             | Kind::Hides
             | Kind::Erased
             | Kind::Erasing

@@ -62,6 +62,9 @@ pub enum Copying {
     Members,
     /// Line by line, each to the new shard of its member; a later copy replaces an earlier one.
     Lines,
+    /// Line by line, each to the new shard of the member that it names, or to all if it names none; a later copy replaces an
+    /// earlier one.
+    Rows,
     /// Line by line, each to all new shards, because the member of a line is not known; the later line stays.
     Everywhere,
     /// Whole, to one of the new shards: a hash with a field for each tag that has counted.
@@ -177,6 +180,13 @@ kinds! {
     /// The existing standings of a derived series: string (`scripts/lib/derived.lua`).
     State as STATE = "state": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Nothing);
 
+    /// The events that a board keeps: hash, id -> row (`scripts/lib/history.lua`).
+    Events as EVENTS = "events": (F::Single, S::Shard, E::Never, C::Rows, P::Registry, X::Removed);
+    /// The order in which they were accepted, and those of each member by time (`scripts/lib/ordered.lua`).
+    EventIndex as EVENT_INDEX = "event-index": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Removed);
+    /// What events that are not kept have made of the entries of a standing: hash, member -> entry.
+    Folded as FOLDED = "folded": (F::Part, S::Shard, E::WithPeriod, C::Lines, P::Registry, X::Removed);
+
     /// Which periods of a unit have data: sorted set (`scripts/lib/periods.lua`).
     Periods as PERIODS = "periods": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Nothing);
 
@@ -284,7 +294,7 @@ kinds! {
     Outbox = "outbox": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
 
     /// Scratch space of one script call.
-    Scratch = "scratch": (F::Single, S::Shard, E::WithCall, C::Not, P::Call, X::Nothing);
+    Scratch as SCRATCH = "scratch": (F::Single, S::Shard, E::WithCall, C::Not, P::Call, X::Nothing);
     /// The voters of one shard, used when those of all shards are counted: `HyperLogLog`.
     Sketch = "sketch": (F::Named, S::Shard, E::WithCall, C::Not, P::Call, X::Nothing);
 }
@@ -329,7 +339,7 @@ impl Kind {
     pub const fn is_by_member(self) -> bool {
         matches!(
             self.copying(),
-            Copying::Members | Copying::Lines | Copying::Everywhere
+            Copying::Members | Copying::Lines | Copying::Rows | Copying::Everywhere
         )
     }
 

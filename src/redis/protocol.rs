@@ -118,6 +118,8 @@ groups! {
     formats {
         /// The current format: see `redis/format.rs`.
         DATA_FORMAT: u64 = 2;
+        /// The format of boards that keep events: earlier releases don't work with these.
+        HISTORY_FORMAT: u64 = 3;
     }
 
     /// Members of standings (`lib/standing.lua`).

@@ -177,7 +177,7 @@ scripts! {
         /// Erases a member.
         ERASE = "erase", "#!lua flags=allow-oom" with [queues];
         /// Removes a part of what an erased member has left.
-        FORGET = "forget", "#!lua flags=allow-oom" with [queues];
+        FORGET = "forget", "#!lua flags=allow-oom" with [queues, record, details, bounds];
         /// Reads which members were erased.
         ERASURES = "erasures", "#!lua flags=no-writes";
         /// Updates the hidden list of a standing from the hides.
@@ -190,6 +190,14 @@ scripts! {
         TIES = "ties", "#!lua flags=no-writes";
         /// Stores when hides of a board end.
         NOTE_END = "note_end", "#!lua";
+    }
+    "history" {
+        /// Reads rows of kept events.
+        READ_EVENTS = "read_events", "#!lua flags=no-writes" with [record, details, bounds];
+        /// Removes rows of kept events, and folds what they have made of entries.
+        FOLD = "fold", "#!lua flags=allow-oom" with [record, flags, details, bounds, queues];
+        /// Unlinks folded entries.
+        DROP_FOLDED = "drop_folded", "#!lua flags=allow-oom";
     }
     "queue" {
         /// Puts events into the queue of a shard.
@@ -275,7 +283,7 @@ scripts! {
         /// Reads the changes of a shard.
         CHANGES = "changes", "#!lua";
         /// Copies in data of other shards.
-        COPY_IN = "copy_in", "#!lua";
+        COPY_IN = "copy_in", "#!lua" with [record, details, bounds];
     }
     "profiles" {
         /// Writes profiles.
@@ -348,6 +356,12 @@ scripts! {
         CHECK_SUMS = "check_sums", "#!lua flags=no-writes" with [bounds];
         /// Checks and repairs a standing that is the sum of others.
         REPAIR_SUMS = "check_sums", "#!lua" with [bounds];
+        /// Checks whether the indexes of kept events have them.
+        CHECK_EVENTS = "check_events", "#!lua flags=no-writes" with [record, details, bounds];
+        /// Checks and repairs these indexes.
+        REPAIR_EVENTS = "check_events", "#!lua" with [record, details, bounds];
+        /// Checks whether entries are what kept events have made of them.
+        CHECK_ENTRIES = "check_entries", "#!lua flags=no-writes" with [record, details, bounds];
         /// Checks whether keys are in their registry.
         CHECK_KEYS = "check_keys", "#!lua flags=no-writes";
         /// Checks whether keys are in their registry, and adds missing ones.
@@ -503,6 +517,8 @@ mod tests {
                 "union",
                 "check_keys",
                 "forget_names",
+                "fold",
+                "drop_folded",
             ],
         ),
         (

@@ -35,6 +35,7 @@ mod events;
 mod faults;
 mod flights;
 mod harness;
+mod history;
 mod http;
 mod keys;
 mod kills;

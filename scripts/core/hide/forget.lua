@@ -1,5 +1,5 @@
 -- forget.lua: removes a bounded part of the data of an erased member from a shard (lib/erasures.lua).
--- Uses: lib/slot.lua, lib/keys.lua, lib/cursor.lua, lib/capture.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/nameless.lua, lib/hidden.lua, lib/follow.lua, lib/rewards.lua, lib/queue.lua
+-- Uses: lib/slot.lua, lib/keys.lua, lib/cursor.lua, lib/capture.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/nameless.lua, lib/hidden.lua, lib/follow.lua, lib/rewards.lua, lib/queue.lua, lib/ordered.lua, lib/history.lua
 --
 -- The caller repeats the call until the reply is DONE. Several callers may do so at once, and each may stop at any time.
 -- The script first removes the member's events from the queue. Then it walks the registry with a cursor (lib/cursor.lua),
@@ -24,6 +24,7 @@
 --               names of its rewards begin with, if it is the one that windows show; with initial scores also events,
 --               derived: the names of the series of the events, and of the sums; state: key of the state of the sums}
 --   league      whether the board is one: then the member is a player, too
+--   history     whether the board keeps events, or has kept some
 --   keeps_place whether a line that stays keeps its place among those with the same score and time; otherwise it goes
 --               before them
 --   places      absent if no other shard has entries of the board. Otherwise the ids of other shards between which the
@@ -110,6 +111,25 @@ if walk then
   load_queue()
   return (walk == 'queue' and forget_queued or forget_dead)(from, mark)
 end
+
+-- Then, in parts, the rows of its events. Nothing refers to them.
+local function forget_rows()
+  load_history()
+  local history = open_history(HEAD, REGISTRY, layout)
+  local texts = texts_before(history.by_member, member .. SEPARATOR .. '\255', member .. SEPARATOR, args.count)
+  for _, text in ipairs(texts) do
+    local id = id_in_text(history, history.by_member, text)
+    local row = call('HGET', history.rows, id)
+    if row then
+      erase_row(history, call('HGET', HEAD, 'erased'), id, row)
+    else
+      remove_ordered(history.by_member, {text})
+    end
+  end
+  return #texts > 0
+end
+
+if args.history and forget_rows() then return keep_cursor(cursor) end
 
 -- The key of this kind with this name.
 local function key_named(kind, ...)
@@ -255,11 +275,16 @@ local function is_part_of_league(kind, name)
   return part == KIND_SEATS or part == KIND_DECIDED
 end
 
+-- Whether a key holds the folded entries of a standing.
+local function is_folded(kind, name)
+  return kind == KIND_STANDING and string.match(name, '[^:]*$') == KIND_FOLDED
+end
+
 -- The kind of a key, and what follows the kind; nil if it has nothing of the member, or belongs to another key.
 local function kind_of(key)
   local kind, name = string.match(string.sub(key, prefix_length + 1), '^([^:]+):(.*)$')
   local is_own = kind == KIND_REWARDS or kind == KIND_VOTERS and string.sub(name, -#suffix) == suffix
-    or kind == KIND_TAKING or is_part_of_league(kind, name)
+    or kind == KIND_TAKING or is_part_of_league(kind, name) or is_folded(kind, name)
     or args.standings[kind] ~= nil and not args.parts[string.match(name, '[^:]*$')]
   return is_own and kind or nil, name
 end
@@ -276,6 +301,10 @@ local function forget(key)
   end
   if kind == KIND_TAKING then return leave_seat(key, name) end
   if is_part_of_league(kind, name) then return call('HDEL', key, member) end
+  if is_folded(kind, name) then
+    call('HDEL', key, member)
+    return capture(KIND_FOLDED, key, member)
+  end
   local finals = finals_of(key, kind, name)
   for _, final in ipairs(finals) do leave_final(unpack(final)) end
   if kind == KIND_REWARDS then
@@ -289,7 +318,7 @@ end
 -- Adds the places that the caller has to find out before this key can be handled.
 local function add_places(key, reply)
   local kind, name = kind_of(key)
-  if not kind or kind == KIND_VOTERS then return end
+  if not kind or kind == KIND_VOTERS or is_folded(kind, name) then return end
   for _, final in ipairs(finals_of(key, kind, name)) do
     local zset = final[3]
     if not args.places[zset] then

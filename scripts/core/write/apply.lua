@@ -1,5 +1,5 @@
 -- apply.lua: carries out the plans of many events of one board, each whole or not at all.
--- Uses: lib/slot.lua, lib/capture.lua, lib/standing.lua, lib/hides.lua, lib/erasures.lua, lib/hidden.lua, lib/follow.lua, lib/return.lua, lib/ranks.lua, lib/quota.lua, lib/periods.lua, lib/queued.lua, lib/expiry.lua, lib/record.lua, lib/merge.lua, lib/sums.lua, lib/turnouts.lua
+-- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/standing.lua, lib/hides.lua, lib/erasures.lua, lib/hidden.lua, lib/follow.lua, lib/return.lua, lib/ranks.lua, lib/quota.lua, lib/periods.lua, lib/queued.lua, lib/expiry.lua, lib/record.lua, lib/merge.lua, lib/sums.lua, lib/turnouts.lua, lib/history.lua
 --
 -- The script runs in one slot. It carries out the events in their order, each on the state that the events before it have
 -- left. An event that is refused changes nothing, and the next one goes on. In addition to KEYS the script touches the keys
@@ -22,7 +22,7 @@
 --   An event that takes from the log of a quota, or reports ranks, writes before the script checks the next events. This
 --   shows only if the call is aborted.
 --
--- Takes: 2 keys or more, 3 arguments
+-- Takes: 2 keys or more, 3 arguments or more
 -- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, `changed`, and of its queue
 --                     `queue:open`, `final_until` and `queue:number` (src/redis/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that hold the board's data
@@ -80,6 +80,9 @@
 --   reservations   where the counts of quotas are in other slots (see reserve.lua):
 --     tokens      of the events' reservations, eleven bytes each, false for none
 --     voids       key indexes of the marks that void the tokens (see void.lua), 0: none
+--   history     where the board keeps events, or has kept some (lib/history.lua):
+--     keeps       whether events get rows
+--     unkept      key indexes of the standings in which events without rows may count
 --   queue       if events come from the shard's queue (lib/queued.lua); its lists may be shorter than those of the events:
 --     entries     of the events: their entries in the queue, empty for one that does not come from it
 --     bytes       how many bytes their entries count for
@@ -88,6 +91,8 @@
 --     logged_ats  when those from the log were queued, microseconds since the epoch; 0: not from the log. A later erasure
 --                 refuses them, whatever instant they count for. (Events that only wait in the queue are removed by the
 --                 erasure itself: forget.lua)
+--
+-- ARGV[4…] of the events, if they get rows: what their rows have after the records (src/domain/history.rs)
 --
 -- Reply: {'STALE'}, or {'OK', one for each event, the field `changed` of the head after the call ('' for none;
 --   lib/changed.lua)}:
@@ -169,6 +174,14 @@ local erasures = board[5] and load_erasures(REGISTRY, board[5], names) or {}
 local barrier = board[6] and tie_key_of_ms(board[6])
 local turnouts = voters and open_turnouts(REGISTRY, more.turnouts, names)
 local counts = quotas and open_counts(quotas.rules, quotas.uses)
+local history, revocation, unkept = nil, 0, {}
+if more.history then
+  load_history()
+  history = open_history(BOARD, REGISTRY, layout)
+  revocation = tonumber(call('HGET', BOARD, 'revocation') or 0)
+  for _, index in ipairs(more.history.unkept) do unkept[index] = true end
+end
+local keeps_events = history and more.history.keeps
 
 -- Everything is read before the first write. So a key of another type aborts the call before it has written anything, and a
 -- repeated call counts no event twice. For a key that is only written, a command that counts is the cheapest type check.
@@ -230,6 +243,7 @@ local function open_route(route)
       local standing = standing_at(standings, writes[first])
       standing.expires = expires
       add_target(route, standing, writes[first + 1], writes[first + 2], writes[first + 3] == 1)
+      if unkept[writes[first]] then look_for_folded(standing, route.members) end
     end
   end
   for _, index in ipairs(sums) do open_sum(standings, route, more.sums[index], now, add_target) end
@@ -270,6 +284,14 @@ if changes then call('HLEN', changes) end
 -- The records of events by their keys, and the keys of those that this call has taken.
 local records, taken, taken_count = load_values(ids), {}, 0
 local voids = tokens and load_values(reservations.voids)
+if history then
+  load_kept(history, board[5], ids, fingerprints, records)
+  for _, index in ipairs({history.taken, history.by_member}) do
+    call('ZCARD', index.directory)
+    call('HLEN', index.chunks)
+  end
+  call('ZCARD', beside_registry(REGISTRY, KIND_SCRATCH))
+end
 
 -- The steps of an event, in their order. If a step returns an answer, the event ends there.
 
@@ -289,6 +311,7 @@ end
 local function answer_again(e, id_key, record, token, erasure)
   if struct.unpack(FINGERPRINT_FORM, record) ~= fingerprints[e] then return {REUSED} end
   if confirm then call('SET', id_key, record, 'KEEPTTL', 'XX') end
+  if confirm and history then confirm_row(history, id_key) end
   local told = erasure and erasure_before(record) ~= erasure.number and bare(record) or record
   -- A repetition of the call that took the event, made below the caller.
   if token and string.sub(record, -#token) == token then return told end
@@ -329,6 +352,9 @@ local function follow(e, m, targets)
   ats[e] = in_time(at)
   if quotas then quotas.instants[e] = math.floor((at - TIE_KEY_OF_EPOCH) / 1000) end
 end
+
+-- The rows of events that were taken (`add_rows`).
+local rows = {}
 
 -- The result of an event in each target, by the target's index: the new score, time and data, and the score before (false
 -- if the member was not listed). The lists are reused for all events.
@@ -410,12 +436,21 @@ local function write(e, m, route)
     local target, score, time = targets[index], new_scores[index], new_times[index]
     local standing, data = target.standing, new_data[index]
     if reports and target.is_reported then report(target.code, score or 0, befores[index], is_sum) end
+    if keeps_events then note_folded(standing, m) end
     local is_written = not score or time or not layout.hashed
     if is_written and (score ~= standing.score[m] or time ~= standing.time[m] or data and data ~= standing.data[m]) then
       set(standing, m, score, time, data)
     end
   end
   if turnouts then turnouts.count(route.turnouts, m, voters[e]) end
+end
+
+-- Writes the rows of the events that were taken, and what they found in standings of before.
+local function flush_history()
+  for _, standing in pairs(standings.opened) do
+    store_folded(history, standing.zset, standing.folded or {}, standing.expires, now)
+  end
+  add_rows(history, rows)
 end
 
 local function flush_standings()
@@ -451,8 +486,13 @@ local function remember(e, m, is_changed, ranks)
   if ranks then record = record .. ranks end
   if erasure then record = record .. struct.pack(ERASURE_FORM, erasure.number) end
   if token then record = record .. token end
-  if id_key then
-    records[id_key] = record
+  if id_key then records[id_key] = record end
+  if keeps_events then
+    local id = string.sub(id_key, #beside_registry(REGISTRY, KIND_EVENT_ID .. ':') + 1)
+    rows[#rows + 1] = {id, make_row(0, now, revocation, record, ARGV[3 + e]), now, ats[e], names[m]}
+  end
+  -- The row remembers the id, too. A reservation looks for the record itself (void.lua).
+  if id_key and (not keeps_events or token) then
     taken_count = taken_count + 1
     taken[taken_count] = id_key
   end
@@ -495,6 +535,7 @@ local carry_out_one = queued and queued.carry_out or carry_out
 for e = 1, #members do reply[e + 1] = carry_out_one(e, barrier) end
 
 flush_standings()
+if keeps_events then flush_history() end
 if quotas then counts.flush(keys[quotas.registry], now) end
 if turnouts then turnouts.flush(now) end
 for index = 1, taken_count do

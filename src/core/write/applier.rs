@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::store::events::{self, CALL_COST_US_MAX, EventReply, PlannedEvent};
+use super::store::events::{self, CALL_COST_US_MAX, EventReply, KEPT_COST_US, PlannedEvent};
 use super::submission::{Attempt, Submission};
 use crate::core::LiveBoard;
 use crate::domain::shard::Shard;
@@ -102,7 +102,8 @@ impl<'a> EventGroups<'a> {
             return;
         };
         let shard = planned.plan.shard(&self.live.board);
-        let cost_us = planned.cost_us();
+        let is_kept = self.live.board.keeps_events();
+        let cost_us = planned.cost_us() + usize::from(is_kept) * KEPT_COST_US;
         match self.last_of[shard].and_then(|last| self.all.get_mut(last)) {
             Some((_, indexes, group)) if group.cost_us + cost_us <= CALL_COST_US_MAX => {
                 indexes.push(index);

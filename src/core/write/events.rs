@@ -15,9 +15,12 @@ use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::redis::entry::EntryId;
+use crate::redis::{StoreError, random};
 
 /// The maximum number of events of one request.
 pub const BATCH_MAX: usize = 1_000;
+/// The number of random bytes in the id of an event that came without one.
+const ID_BYTES: usize = 12;
 /// How much of a score a problem repeats, in characters.
 const SCORE_SHOWN_MAX: usize = 64;
 
@@ -72,6 +75,14 @@ impl IncomingEvent {
         self.at.is_none() && self.queued.is_some_and(|held| held.at.is_whole_ms())
     }
 
+    /// A new id for the event, which came without one.
+    pub(crate) fn new_id(&self) -> Result<EventId, Error> {
+        let is_of_player = self.origin.is_of_player();
+        let player = self.origin.voter.as_ref().filter(|_| is_of_player);
+        let player = player.and_then(|voter| MemberId::parse(voter.as_str()).ok());
+        random_id(player.as_ref())
+    }
+
     /// The event, with its score parsed for its board.
     pub(crate) fn event(&self, board: &Board) -> Result<Event, Error> {
         if self.data.is_some() && !board.definition.entry_data {
@@ -96,6 +107,13 @@ impl IncomingEvent {
     }
 }
 
+/// A new id for an event, of a player if there is one.
+pub(crate) fn random_id(player: Option<&MemberId>) -> Result<EventId, Error> {
+    let text = random::hexadecimal::<ID_BYTES>("")?;
+    let id = EventId::parse(&text).map_err(|error| StoreError::Unexpected(error.to_string()))?;
+    Ok(player.map_or_else(|| id.clone(), |player| EventId::of_player(player, &id)))
+}
+
 /// What the results of events contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
@@ -109,6 +127,8 @@ pub struct Report {
 #[derive(Clone, Debug)]
 pub struct AcceptedEvent {
     pub live: Arc<LiveBoard>,
+    /// Its id, which the service has given it if it keeps events.
+    pub id: Option<EventId>,
     /// What it did, now or the first time.
     pub outcome: Outcome,
     /// Whether its id was known already.

@@ -33,8 +33,8 @@ use super::{applier, reservations};
 use crate::core::board::store::boards;
 use crate::core::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::board::Board;
-use crate::domain::event::{Detail, Outcome, Rejection};
-use crate::domain::ids::BoardId;
+use crate::domain::event::{Detail, Event, Outcome, Rejection};
+use crate::domain::ids::{BoardId, EventId};
 use crate::domain::league::Section;
 use crate::domain::period::Period;
 use crate::domain::plan::{Instants, Route};
@@ -162,6 +162,8 @@ pub(crate) struct Submission {
     pub(crate) index: usize,
     /// The instant that it counts for, if that can't change.
     pub(super) fixed_at: Option<Timestamp>,
+    /// The id that the service has given it, on a board that keeps events.
+    pub(super) made_id: Option<EventId>,
     /// When it came in or was queued; or a later time that it got.
     pub(super) came_in: Timestamp,
     /// Whether its script may move it to after its member's last change, if that is only a little later: another instance's
@@ -212,6 +214,7 @@ impl Submission {
             request: Arc::clone(request),
             index,
             fixed_at,
+            made_id: None,
             came_in: incoming.arrived_at,
             may_follow: fixed_at.is_none() || incoming.has_time_of_record(),
             with_history: false,
@@ -253,14 +256,22 @@ impl Submission {
 
     /// The event with its plan. One that has an id is never refused at once, since the id may be known; nor is one whose
     /// period may be closed, since clients get that as the reason.
-    fn plan(&self, attempt: &Attempt) -> Result<Stage, Error> {
-        let (incoming, board) = (self.incoming(), &attempt.live.board);
+    fn plan(&mut self, attempt: &Attempt) -> Result<Stage, Error> {
+        let board = &attempt.live.board;
+        if board.keeps_events() && self.incoming().id.is_none() && self.made_id.is_none() {
+            self.made_id = Some(self.incoming().new_id()?);
+        }
+        let incoming = self.incoming();
         let instants = Instants {
             at: self.at(),
             came_in: self.came_in,
             now: attempt.now.max(self.came_in),
         };
-        let mut plan = attempt.live.plan(incoming.event(board)?, instants);
+        let event = Event {
+            id: incoming.id.as_ref().or(self.made_id.as_ref()).cloned(),
+            ..incoming.event(board)?
+        };
+        let mut plan = attempt.live.plan(event, instants);
         plan.cohort = self.sitting.cohort;
         let is_sent = incoming.id.is_some() || board.closes_periods();
         if let Some(rejection) = plan.rejection.filter(|_| !is_sent) {
@@ -343,6 +354,12 @@ impl Submission {
                 .filter(|before| before.period.contains(outcome.at));
             Stage::Ended(Ok(AcceptedEvent {
                 live: Arc::clone(live),
+                id: self
+                    .incoming()
+                    .id
+                    .as_ref()
+                    .or(self.made_id.as_ref())
+                    .cloned(),
                 outcome,
                 is_duplicate,
                 quotas: RemainingQuota::of_board(board, remaining, self.at(), attempt.now),

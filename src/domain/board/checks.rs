@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::definition::{Definition, Order, Ranking, Update};
+use super::definition::{AcceptLate, Definition, History, Order, Ranking, Update};
 use crate::domain::closing::{FINALIZE_MAX, MAX_DELAY_MIN};
 use crate::domain::period::Unit;
 use crate::domain::queued::AGE_MAX;
@@ -114,6 +114,7 @@ impl Definition {
         self.check_keep_top(&mut errors);
         self.check_carryover(&mut errors);
         self.check_times(&mut errors);
+        self.check_history(&mut errors);
         errors
     }
 
@@ -246,6 +247,28 @@ impl Definition {
         }
     }
 
+    fn check_history(&self, errors: &mut Vec<FieldError>) {
+        let Some(history) = self.history else {
+            return;
+        };
+        require! { errors;
+            "/history", self.keep_top.is_none() => "can't be combined with `keep_top`", with [keep_top];
+            "/history", self.league.is_none() => "can't be set in a league", with [league];
+        }
+        let History::For(span) = history else {
+            return;
+        };
+        let accept_late = match self.accept_late {
+            AcceptLate::Any => None,
+            AcceptLate::Within(late) => Some(late),
+        };
+        require! { errors;
+            "/history", accept_late.is_some() => "must be `board` with `accept_late: any`", with [accept_late];
+            "/history", accept_late.is_none_or(|late| late <= span) => "must be at least `accept_late`", with [accept_late];
+            "/history", self.idempotency <= span => "must be at least `idempotency`", with [idempotency];
+        }
+    }
+
     fn is_sum(&self) -> bool {
         self.update == Update::Sum
     }
@@ -255,7 +278,7 @@ impl Definition {
         let fixed = unchanged! { self, other;
             update order decimals ties week_start weight initial uniques keep_top entry_data;
             timezone title tags public public_includes names score_min score_max ranking windows season carryover accept_late idempotency
-            retention quotas rewards league shards ingest opens_at closes_at finalize max_delay
+            retention quotas rewards league shards ingest opens_at closes_at finalize max_delay history
         };
         let is_dense = |definition: &Self| definition.ranking == Ranking::Dense;
         let mut changes = Vec::new();
@@ -400,6 +423,42 @@ mod tests {
         }
         let rolling = r#"{"windows": ["last-7-days"], "score_min": 1, "keep_top": 3}"#;
         assert_eq!(definition(rolling).check()[0].pointer, "/keep_top");
+    }
+
+    #[test]
+    fn events_are_kept_at_least_as_long_as_late_events_and_ids_need() {
+        let errors = |fields: &str| {
+            let json = format!(r#"{{"windows": ["day"], {fields}}}"#);
+            let errors = definition(&json).check().into_iter();
+            errors
+                .map(|error| (error.pointer, error.detail))
+                .collect::<Vec<_>>()
+        };
+        for sound in [
+            r#""history": "board", "accept_late": "any""#,
+            r#""history": "2d""#,
+            r#""history": "1h", "accept_late": "1h""#,
+        ] {
+            assert_eq!(errors(sound), [], "{sound}");
+        }
+        for (unsound, detail) in [
+            (r#""history": "47h""#, "must be at least `accept_late`"),
+            (
+                r#""history": "1h", "accept_late": "1s", "idempotency": "2h""#,
+                "must be at least `idempotency`",
+            ),
+            (
+                r#""history": "90d", "accept_late": "any""#,
+                "must be `board` with `accept_late: any`",
+            ),
+            (
+                r#""history": "board", "keep_top": 3, "update": "max""#,
+                "can't be combined with `keep_top`",
+            ),
+        ] {
+            let expected = ("/history".to_owned(), detail.to_owned());
+            assert_eq!(errors(unsound), [expected], "{unsound}");
+        }
     }
 
     #[test]

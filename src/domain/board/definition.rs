@@ -153,6 +153,36 @@ impl<'de> Deserialize<'de> for AcceptLate {
     }
 }
 
+/// For how long a board keeps its accepted events.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum History {
+    /// As long as the board exists.
+    Board,
+    /// For this long after each was accepted.
+    For(Span),
+}
+
+impl Serialize for History {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Board => serializer.serialize_str("board"),
+            Self::For(span) => span.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for History {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == "board" {
+            return Ok(Self::Board);
+        }
+        text.parse()
+            .map(Self::For)
+            .map_err(serde::de::Error::custom)
+    }
+}
+
 /// The definition of a board. Every field has a default.
 ///
 /// `update`, `order`, `decimals`, `ties`, `timezone`, `week_start`, `weight`, `initial`, `uniques`, `keep_top` and
@@ -285,6 +315,11 @@ pub struct Definition {
     /// How long the closing of a period waits at most for events that were queued before: a duration from `1s` to `24h`.
     /// Then the remaining events are rejected. Null: it waits for all of them. Only with `finalize`, and not in leagues.
     pub max_delay: Option<Span>,
+    /// How long accepted events are kept, each after it was accepted: a duration, at least `accept_late` and `idempotency`,
+    /// or `board`: as long as the board exists. Their ids are remembered for as long. Null: no events are kept. You can
+    /// change it at any time. Not with `keep_top`, and not in leagues; with `accept_late: any` it must be `board`.
+    #[schema(value_type = Option<String>, pattern = r"^(board|[0-9]{1,9}[smhd])$", example = "90d")]
+    pub history: Option<History>,
 }
 
 /// A window: a period, or the last N of one.
@@ -415,7 +450,7 @@ mod tests {
             "season": null, "carryover": {}, "accept_late": "48h", "idempotency": "1h",
             "retention": {}, "quotas": [], "score_min": null, "score_max": null,
             "weight": null, "initial": [], "uniques": null, "keep_top": null, "entry_data": false, "rewards": [], "league": null, "shards": 1, "ingest": "sync",
-            "opens_at": null, "closes_at": null, "finalize": null, "max_delay": null
+            "opens_at": null, "closes_at": null, "finalize": null, "max_delay": null, "history": null
         });
         assert_eq!(shown, expected);
     }

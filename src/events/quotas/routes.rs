@@ -123,6 +123,7 @@ pub async fn get(
         channel: label("channel", &params.channel)?,
         device: label("device", &params.device)?,
         ip: parsed("ip", params.ip.as_deref(), Network::parse)?,
+        key: None,
     };
     let player = caller.player();
     let is_other = |name: &String| player.is_none_or(|(player, _)| player.is_other(name));

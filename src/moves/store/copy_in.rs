@@ -40,7 +40,7 @@ struct CopyInArgs {
     generation: String,
     lease: u64,
     layout: LayoutArgs,
-    lines: Vec<(&'static str, String, usize, usize)>,
+    lines: Vec<(&'static str, String, usize, usize, i64)>,
     standings: Vec<MembersArgs>,
     turnouts: Vec<(usize, i64, String, i64)>,
     voters: Vec<(usize, i64, usize)>,
@@ -50,6 +50,7 @@ struct CopyInArgs {
     letters_kept: u64,
     closed_until: Option<i64>,
     final_until: Option<i64>,
+    events_from: Option<i64>,
 }
 
 impl<'a> CopyIn<'a> {
@@ -84,12 +85,20 @@ impl<'a> CopyIn<'a> {
 
     /// Adds a line of a kind, by member or another name; `None` if there is none.
     ///
-    /// `key`: for kinds of which a shard has many keys.
-    pub fn line(&mut self, kind: Kind, key: Option<String>, name: String, line: Option<Bytes>) {
+    /// `key`: for kinds of which a shard has many keys, with its expiry, 0 for none.
+    pub fn line(
+        &mut self,
+        kind: Kind,
+        key: Option<(String, i64)>,
+        name: String,
+        line: Option<Bytes>,
+    ) {
         let place = line.map_or(0, |line| self.string(line));
-        let key = key.map_or(0, |key| self.key(key));
+        let (key, expires) = key.map_or((0, 0), |(key, expires)| (self.key(key), expires));
         self.entries += 1;
-        self.args.lines.push((kind.code(), name, place, key));
+        self.args
+            .lines
+            .push((kind.code(), name, place, key, expires));
     }
 
     /// Adds members of the standing of this kind with this sorted set.
@@ -156,6 +165,11 @@ impl<'a> CopyIn<'a> {
     pub fn barriers(&mut self, raised: Option<Timestamp>, seen: Option<Timestamp>) {
         self.args.closed_until = raised.map(Timestamp::ms);
         self.args.final_until = seen.map(Timestamp::ms);
+    }
+
+    /// Adds the last of the instants before which the events of the old shards are not kept any more.
+    pub fn events_from(&mut self, from: Option<Timestamp>) {
+        self.args.events_from = from.map(Timestamp::ms);
     }
 
     /// Adds the offsets that the old shards have taken from a partition of the log.

@@ -197,6 +197,7 @@ pub async fn expire_period(
             "by_member",
             shard.definition.uniques == Some(Uniques::Member),
         )
+        .field("has_folded", shard.history.is_some())
         .field("of_cohort", section.cohort.is_some())
         .field("count", CALL_MEMBERS_MAX)
         .arg(cursor.unwrap_or(ENDED));

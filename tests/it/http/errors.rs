@@ -185,7 +185,7 @@ async fn a_parameter_that_is_missing_or_was_decoded_says_what_to_send() {
             "/v1/boards/b/standings/day/periods/2026-11-20/export",
             "the parameter \"format\" is missing: csv or ndjson",
         ),
-        ("/v1/boards/b/events", "the parameter \"id\" is missing"),
+        ("/v1/members", "the parameter \"name\" is missing"),
         (
             "/v1/boards/b/standings/day?at=2026-11-21T00:00:00+01:00",
             "at: must be a time in RFC 3339 with an offset, such as `2026-11-21T00:30:00+01:00`. In an address, write `+` as `%2B`",

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::cases::Detail;
 use super::finals::{Rule, Wins};
 use super::naive::{
-    Board, Entry, Event, Model, NAMELESS, Quota, QuotaWindow, Ranking, Ties, US, Uniques, Unit,
-    Update, Weight, Window, utc,
+    Board, Entry, Event, HOUR, Model, NAMELESS, Quota, QuotaWindow, Ranking, Ties, US, Uniques,
+    Unit, Update, Weight, Window, utc,
 };
 
 /// Longer than all years of a case.
@@ -164,6 +164,9 @@ pub fn definition(board: &Board) -> Value {
     if let Some(max_delay) = board.max_delay.filter(|_| board.finalizes) {
         definition["max_delay"] = json!(format!("{}s", max_delay / 1_000));
     }
+    if board.history.is_some() {
+        definition["history"] = history(board);
+    }
     if board.entry_data {
         definition["entry_data"] = json!(true);
     }
@@ -171,6 +174,17 @@ pub fn definition(board: &Board) -> Value {
         definition["rewards"] = rewards(board);
     }
     definition
+}
+
+/// How long a board keeps its events: at least as long as late events and ids need.
+pub fn history(board: &Board) -> Value {
+    let Some(history) = board.history.filter(|_| board.keep_top.is_none()) else {
+        return Value::Null;
+    };
+    match history.zip(board.accept_late) {
+        Some((kept, late)) => json!(format!("{}s", kept.max(late).max(HOUR) / 1_000)),
+        None => json!("board"),
+    }
 }
 
 /// A board's rules of rewards.

@@ -199,6 +199,14 @@ pub enum Step {
         is_ordinal: bool,
         rewards: Option<Vec<Rule>>,
     },
+    /// The board keeps its events from now on, for another time, or no longer; rows that have run out are removed. The job dies
+    /// after so many waits.
+    Keep {
+        instance: Pick,
+        board: Pick,
+        history: Option<Option<i64>>,
+        killed_after: Option<u16>,
+    },
     /// A reward is claimed by several callers at once: each an instance, and under which name it claims.
     Claim {
         board: Pick,
@@ -398,7 +406,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
             prop::bool::weighted(theme.closings),
             option::of(Just(1_000)),
         ),
-        rules(units),
+        (rules(units), option::weighted(0.4, kept_for())),
     );
     let ending: Vec<Unit> = units
         .iter()
@@ -416,7 +424,8 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
             let (update, descending, decimals, ties, ranking) = scores;
             let (zone, week_start, (season_start, season_length), accept_late) = time;
             let (score_min, score_max, quotas) = limits;
-            let (weight, initial, uniques, keep_top, shards, entry_data, ends, rewards) = votes;
+            let (weight, initial, uniques, keep_top, shards, entry_data, ends, (rewards, history)) =
+                votes;
             let (finalizes, max_delay) = ends;
             let periods = periods.into_iter().map(Window::Period);
             let rolling = rolling
@@ -448,6 +457,7 @@ fn board(theme: &Theme) -> impl Strategy<Value = Board> + use<> {
                 finalizes,
                 max_delay,
                 rewards,
+                history,
             }
         },
     )
@@ -716,6 +726,18 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
             is_ordinal,
             rewards,
         });
+    let keep = (
+        any::<Pick>(),
+        any::<Pick>(),
+        option::weighted(0.8, kept_for()),
+        killed_after(),
+    )
+        .prop_map(|(instance, board, history, killed_after)| Step::Keep {
+            instance,
+            board,
+            history,
+            killed_after,
+        });
     let read_result = (any::<Pick>(), any::<Pick>())
         .prop_map(|(board, period)| Step::ReadResult { board, period });
     let [claims, redefines, reads_of_results] = if closings > 0.5 { [7, 2, 3] } else { [1, 1, 1] };
@@ -744,9 +766,15 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         if closings > 0.5 { 6 } else { 2 } => close,
         claims => claim,
         redefines => redefine,
+        2 => keep,
         reads_of_results => read_result,
         read => (1..=4_usize).prop_map(|count| Step::Read { count }),
     ]
+}
+
+/// For how long events are kept; `None`: as long as the board exists.
+fn kept_for() -> impl Strategy<Value = Option<i64>> + use<> {
+    select(vec![None, None, Some(0), Some(2 * DAY), Some(40 * DAY)])
 }
 
 fn closing() -> impl Strategy<Value = Closing> + use<> {

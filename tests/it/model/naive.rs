@@ -118,6 +118,8 @@ pub struct Board {
     pub max_delay: Option<i64>,
     /// What members win in final periods.
     pub rewards: Vec<Rule>,
+    /// For how long it keeps its events, `None` as long as it exists. Shows in no standing.
+    pub history: Option<Option<i64>>,
 }
 
 impl Board {
@@ -149,6 +151,7 @@ impl Board {
             finalizes: false,
             max_delay: None,
             rewards: Vec::new(),
+            history: None,
         }
     }
 }

@@ -290,10 +290,6 @@ async fn events_applied_without_the_queue_are_found_by_id() {
     client.post(path, refused).await.expect(422);
     assert!(fate(client, "s", "id=x4").await.is_empty());
     client
-        .get("/v1/boards/s/events")
-        .await
-        .expect_problem(400, "invalid-parameter");
-    client
         .get("/v1/boards/s/events?id=")
         .await
         .expect_problem(400, "invalid-parameter");

@@ -173,6 +173,8 @@ async fn every_script_has_a_shebang_and_reading_scripts_can_not_write() {
             &script::CHECK_STATE,
             &script::CHECK_QUEUE,
             &script::CHECK_SUMS,
+            &script::CHECK_EVENTS,
+            &script::CHECK_ENTRIES,
             &script::CHECK_KEYS,
         ];
         let checks = checks.iter().any(|check| *check.sha == *script.sha);
@@ -186,18 +188,16 @@ async fn every_script_has_a_shebang_and_reading_scripts_can_not_write() {
             _ if deletes => "#!lua flags=allow-oom",
             "read" | "hidden" | "journal" | "periods" | "read_rewards" | "erasures"
             | "audit_read" | "quotas" | "reserved" | "scan" | "news" | "refused" | "ties"
-            | "players" | "seated" | "letters" | "waiting" | "tasks" | "find_names" => {
-                "#!lua flags=no-writes"
-            }
+            | "players" | "seated" | "letters" | "waiting" | "tasks" | "find_names"
+            | "read_events" => "#!lua flags=no-writes",
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "note" | "forget_note" | "forget_names" | "purge"
             | "lease" | "settle" | "shard" | "voters" | "export_voters" | "union" | "erase"
             | "forget" | "hidden_list" | "prune_journal" | "note_task" | "end_orders"
             | "begin_forgetting" | "forget_order" | "end_line" | "staleness" | "webhook"
-            | "give_back" | "clear_queue" | "unlist_queue" | "discard" | "format" => {
-                "#!lua flags=allow-oom"
-            }
+            | "give_back" | "clear_queue" | "unlist_queue" | "discard" | "format" | "fold"
+            | "drop_folded" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -213,6 +213,8 @@ async fn scripts_that_touch_undeclared_keys_do_nothing_while_their_slot_moves() 
     }
     let careful = [
         (&script::APPLY, 6, &["1"; 3][..]),
+        (&script::FOLD, 6, &["1"]),
+        (&script::DROP_FOLDED, 2, &["1"; 2]),
         (&script::ADVANCE, 6, &["1"]),
         (&script::INITIAL, 6, &["1"]),
         (&script::HIDE, 2, &["1"]),

@@ -140,6 +140,7 @@ async fn changes_of_every_copied_kind_can_be_read() {
         match kind.copying() {
             Copying::Members
             | Copying::Lines
+            | Copying::Rows
             | Copying::Everywhere
             | Copying::Whole
             | Copying::Merged => {

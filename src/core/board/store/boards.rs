@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::definitions::{StoredDefinition, board_of, salvage};
+use super::definitions::{StoredDefinition, board_of, is_readable, salvage};
 use crate::domain::access::{Boards, IdRange};
 use crate::domain::board::Board;
 use crate::domain::closing::Closings;
@@ -16,7 +16,6 @@ use crate::domain::texts::fields_as_text;
 use crate::domain::time::Timestamp;
 use crate::redis::decode::Done;
 use crate::redis::dispatch::Store;
-use crate::redis::protocol::formats::DATA_FORMAT;
 use crate::redis::stored::read_json;
 use crate::redis::{StoreError, keys, script};
 use crate::runtime::join::try_join_all;
@@ -89,7 +88,7 @@ pub async fn load(store: &Store, id: &BoardId) -> Result<Option<StoredBoard>, St
         closings,
         ..board_of(id, stored)
     });
-    Ok(Some(if data_format == DATA_FORMAT {
+    Ok(Some(if is_readable(data_format) {
         Ok(board)
     } else {
         Err(Box::new(Unreadable::of_format(board, data_format)))

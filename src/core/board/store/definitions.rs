@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::domain::board::{Board, Definition};
 use crate::domain::closing::Closings;
+use crate::domain::history::HistoryState;
 use crate::domain::ids::BoardId;
 use crate::domain::league::FormerLeague;
 use crate::domain::placement::Placement;
@@ -15,7 +16,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::redis::StoreError;
 use crate::redis::format::{FIRST_FORMAT, other_format};
-use crate::redis::protocol::formats::DATA_FORMAT;
+use crate::redis::protocol::formats::{DATA_FORMAT, HISTORY_FORMAT};
 
 /// The content of the field `definition` of a board's key.
 #[derive(Deserialize, Serialize)]
@@ -33,16 +34,31 @@ pub(crate) struct StoredDefinition {
     finalize_since: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     league_before: Vec<FormerLeague>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    history: Option<HistoryState>,
 }
 
 fn first_format() -> u64 {
     FIRST_FORMAT
 }
 
+/// The format of a board's data: of those with a history a later one, which earlier releases leave alone.
+fn format_of(board: &Board) -> u64 {
+    match board.history {
+        Some(_) => HISTORY_FORMAT,
+        None => DATA_FORMAT,
+    }
+}
+
+/// Whether this release can work with a board whose data has this format.
+pub(crate) fn is_readable(data_format: u64) -> bool {
+    [DATA_FORMAT, HISTORY_FORMAT].contains(&data_format)
+}
+
 impl From<&Board> for StoredDefinition {
     fn from(board: &Board) -> Self {
         Self {
-            data_format: DATA_FORMAT,
+            data_format: format_of(board),
             generation: board.generation,
             amendment: board.amendment,
             epochs: board.epochs.clone(),
@@ -50,6 +66,7 @@ impl From<&Board> for StoredDefinition {
             definition: board.definition.clone(),
             finalize_since: board.finalize_since,
             league_before: board.league_before.clone(),
+            history: board.history.clone(),
         }
     }
 }
@@ -92,11 +109,13 @@ pub(crate) fn board_of(id: &BoardId, stored: StoredDefinition) -> Board {
         definition,
         finalize_since,
         league_before,
+        history,
     } = stored;
     Board {
         placement,
         finalize_since,
         league_before,
+        history,
         ..Board::new(id.clone(), definition, generation, amendment, epochs)
     }
 }
@@ -106,7 +125,7 @@ pub(crate) fn read_definition(id: &BoardId, json: &str) -> Result<Board, StoreEr
     let stored: StoredDefinition = serde_json::from_str(json).map_err(|error| {
         StoreError::Unexpected(format!("the definition of {id} can't be read: {error}"))
     })?;
-    if stored.data_format != DATA_FORMAT {
+    if !is_readable(stored.data_format) {
         let detail = other_format(&format!("board {id}"), stored.data_format);
         return Err(StoreError::Unexpected(detail));
     }
@@ -139,11 +158,12 @@ pub(crate) fn salvage(
     let epochs = epochs.ok().flatten().unwrap_or_default();
     let mut board = Board::new(id.clone(), definition, generation, amendment, epochs);
     board.league_before = league_before.ok().flatten().unwrap_or_default();
+    board.history = Option::<HistoryState>::deserialize(&stored["history"]).unwrap_or_default();
     board.finalize_since = Timestamp::deserialize(&stored["finalize_since"]).ok();
     board.closings = closings;
     board.placement = placement.unwrap_or(board.placement);
     let data_format = stored["data_format"].as_u64().unwrap_or(FIRST_FORMAT);
-    if stored.is_object() && data_format != DATA_FORMAT {
+    if stored.is_object() && !is_readable(data_format) {
         return Ok(Unreadable::of_format(board.into(), data_format));
     }
     Ok(Unreadable {
@@ -210,7 +230,7 @@ mod tests {
         let broken = salvaged("{");
         assert!(!broken.is_known && !broken.is_of_other_format);
         assert_eq!(broken.board.version(), "7-9");
-        for other in [r#"{"data_format": 3, "news": 1}"#, r#"{"news": 1}"#] {
+        for other in [r#"{"data_format": 4, "news": 1}"#, r#"{"news": 1}"#] {
             let other = salvaged(other);
             assert!(other.is_of_other_format && !other.is_known, "{other:?}");
         }

@@ -293,6 +293,7 @@ pub async fn forget(
             // With initial scores a line is a sum, whose terms have the same id in all periods.
             .field("keeps_place", !has_initial)
             .field("league", shard.is_league())
+            .field("history", shard.history.is_some())
             // A cohort is in one shard.
             .field("places", has_neighbours.then_some(&places.0))
             .field(

@@ -6,8 +6,10 @@
 mod args;
 mod decode;
 mod encode;
+mod rows;
 
-pub use self::encode::remember_ms;
+pub use self::encode::{remember_ms, update_name};
+pub use self::rows::{StoredRow, member_of_row};
 
 use bytes::Bytes;
 
@@ -21,11 +23,14 @@ use crate::domain::plan::{Plan, Route, Sum};
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::redis::dispatch::Store;
+use crate::redis::kinds::Kind;
 use crate::redis::reply::{Reply, require};
 use crate::redis::{StoreError, keys, script};
 
 /// How long the events of one call may keep Redis busy, in microseconds.
 pub const CALL_COST_US_MAX: usize = 1_000;
+/// About how long a kept event keeps Redis busy in addition, in microseconds.
+pub const KEPT_COST_US: usize = 10;
 /// The maximum number of events in one call that asks whether they are remembered.
 pub const CALL_EVENTS_MAX: usize = 200;
 
@@ -146,7 +151,7 @@ pub async fn recall(
         .collect()
 }
 
-/// For each of these ids, whether a shard remembers an event under it.
+/// For each of these ids, whether a former shard remembers an event under it.
 pub async fn remembers(
     store: &Store,
     shard: &Shard,
@@ -166,7 +171,12 @@ pub async fn remembered(
     shard: &Shard,
     id: &EventId,
 ) -> Result<Option<Remembered>, StoreError> {
-    let record: Option<Bytes> = store.command("GET", [keys::event(shard, id)]).await?;
+    let mut record: Option<Bytes> = store.command("GET", [keys::event(shard, id)]).await?;
+    if record.is_none() && shard.history.is_some() {
+        let row = [&keys::single(shard, Kind::Events), id.as_str()];
+        let row: Option<Bytes> = store.command("HGET", row).await?;
+        record = row.map(|row| rows::record_of(&row)).transpose()?;
+    }
     record
         .map(|record| decode::remembered(shard, None, &record))
         .transpose()

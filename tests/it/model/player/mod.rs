@@ -25,10 +25,10 @@ use super::cases::{Amount, Case, Detail, Pick, Step, Time, sound_rules};
 use super::finals::Rule;
 use super::naive::{Board, Event, Model, Ranking, SCORE_MAX, Window};
 use super::reads::Known;
-use crate::harness::World;
-use crate::harness::jobs::{Erasures, Registries, Rollover, SETTLE_ALL};
+use crate::harness::jobs::{Erasures, Histories, Registries, Rollover, SETTLE_ALL};
 use crate::harness::random::Random;
 use crate::harness::redis::eventually;
+use crate::harness::{World, break_off};
 
 /// The times of a case stay between 2010 and 2080, whatever its years add up to.
 const TIME_MIN: i64 = 1_262_304_000_000;
@@ -421,6 +421,12 @@ impl Game<'_> {
                 self.redefine(*instance, *board, *is_ordinal, rewards.as_deref())
                     .await
             }
+            Step::Keep {
+                instance,
+                board,
+                history,
+                killed_after,
+            } => self.keep(*instance, *board, *history, *killed_after).await,
             Step::Claim {
                 board,
                 period,
@@ -468,6 +474,33 @@ impl Game<'_> {
         self.log.push(format!("{id} is changed: {change}"));
         let answer = client.patch(&format!("/v1/boards/{id}"), change).await;
         expect_equal(&answer.text, &answer.status, &StatusCode::OK)
+    }
+
+    /// Has a board keep its events for another time, or no longer, and removes rows.
+    async fn keep(
+        &mut self,
+        instance: Pick,
+        board: Pick,
+        history: Option<Option<i64>>,
+        killed_after: Option<u16>,
+    ) -> Result<(), String> {
+        let instance = &self.world.instances[pick(instance, self.world.instances.len())];
+        let board = pick(board, self.boards.len());
+        let (id, model) = &mut self.boards[board];
+        model.board.history = history;
+        let change = json!({"history": super::answers::history(&model.board)});
+        self.log
+            .push(format!("{id} is changed: {change}, {killed_after:?}"));
+        let answer = instance
+            .client
+            .patch(&format!("/v1/boards/{id}"), change)
+            .await;
+        expect_equal(&answer.text, &answer.status, &StatusCode::OK)?;
+        let ran = instance.engine.run(&Histories);
+        match break_off(ran, killed_after.unwrap_or(u16::MAX)).await {
+            Some(ran) => ran.map_err(|error| error.to_string()),
+            None => Ok(()),
+        }
     }
 
     fn time(&mut self, board: usize, time: Time) -> Option<i64> {

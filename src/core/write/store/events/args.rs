@@ -56,6 +56,8 @@ pub(super) struct MoreArgs<'a> {
     pub(super) reservations: Option<ReservationArgs>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) queue: Option<QueueArgs>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) history: Option<HistoryArgs>,
 }
 
 impl EventArgs<'_> {
@@ -91,8 +93,19 @@ impl<'a> MoreArgs<'a> {
             quotas,
             reservations: shard.reserves().then(ReservationArgs::default),
             queue: None,
+            history: shard.history.is_some().then(|| HistoryArgs {
+                keeps: shard.keeps_events(),
+                unkept: Vec::new(),
+            }),
         }
     }
+}
+
+/// The arguments where events are kept.
+#[derive(Serialize)]
+pub(super) struct HistoryArgs {
+    pub(super) keeps: bool,
+    pub(super) unkept: Vec<usize>,
 }
 
 /// The arguments where voters are counted.

@@ -11,6 +11,7 @@ use crate::core::write::store::reservations::VOID_MS;
 use crate::domain::board::{Board, Order, Update};
 use crate::domain::data::EntryData;
 use crate::domain::event::{Detail, Rejection};
+use crate::domain::history::RowDetails;
 use crate::domain::ids::Label;
 use crate::domain::league::Cohort;
 use crate::domain::period::Period;
@@ -24,13 +25,13 @@ use crate::redis::args::{LayoutArgs, pack, pack_values, stored_score};
 use crate::redis::connection::Call;
 use crate::redis::kinds::Kind;
 use crate::redis::protocol::{flags, refusals};
-use crate::redis::{StoreError, keys, script};
+use crate::redis::{StoreError, Value, keys, script};
 
 // A report's code has a flag above the window's code.
 const _: () = assert!(CODES <= flags::LISTED_BEFORE as usize);
 
 /// `update` in the arguments of apply.lua, which compares stored scores.
-fn update_name(board: &Board) -> &'static str {
+pub fn update_name(board: &Board) -> &'static str {
     let greater_is_greater = board.definition.order == Order::Asc;
     match (board.definition.update, greater_is_greater) {
         (Update::Sum, _) => "sum",
@@ -76,12 +77,18 @@ pub(super) fn call(
     for planned in events {
         encoder.event(planned);
     }
-    let args = [
+    let mut args = vec![
         pack_values(&encoder.call)?,
         pack_values(&encoder.events)?,
         pack(&encoder.more)?,
     ];
-    Ok(Call::new(&script::APPLY, encoder.keys, args.to_vec()))
+    if shard.keeps_events() {
+        let details = events
+            .iter()
+            .map(|planned| RowDetails::new(shard, &planned.plan.event).encode());
+        args.extend(details.map(|details| Value::Bytes(details.into())));
+    }
+    Ok(Call::new(&script::APPLY, encoder.keys, args))
 }
 
 impl<'a> Encoder<'a> {
@@ -298,8 +305,15 @@ impl<'a> Encoder<'a> {
             ..write.standing
         };
         let code = Window::Period(period.unit).code();
+        let index = self.standing(standing);
+        if let Some(history) = &mut self.more.history
+            && history.keeps
+            && self.shard.has_unkept(&period)
+        {
+            history.unkept.push(index);
+        }
         [
-            as_number(self.standing(standing)),
+            as_number(index),
             as_number(write.amount.column(self.shard) + 1),
             code.into(),
             write.reported.is_some().into(),

@@ -1,0 +1,50 @@
+-- read_events.lua: reads rows of kept events in the order of an index (lib/history.lua).
+-- Uses: lib/keys.lua, lib/erasures.lua, lib/ordered.lua, lib/history.lua
+--
+-- Takes: 2 keys, 3 arguments
+-- KEYS[1]  head of the shard, KEYS[2] registry
+-- ARGV[1]  MessagePack of a map:
+--   version   as in apply.lua
+--   layout    see lib/standing.lua
+--   index     'taken' | 'member'
+--   oldest    whether to read the first events before the second text; otherwise the last ones, the last first
+--   count     how many events to read at most
+-- ARGV[2], ARGV[3]  texts of the index: what is read is not before the first, unless `oldest`, and before the second
+--
+-- Reply: {'STALE'} | {'OK', for each event: its text in the index, its row ('' if there is none)}. Rows of members that are
+-- being erased are left out, but for their texts.
+-- Example: KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', layout={…}, index='taken', oldest=false, count=500}
+--   '' '\255'  reply {'OK', '……run-1', '…'}
+
+local HEAD, REGISTRY = KEYS[1], KEYS[2]
+local args = cmsgpack.unpack(ARGV[1])
+local head = call('HMGET', HEAD, 'version', 'erased')
+if head[1] ~= args.version then return {'STALE'} end
+load_history()
+load_hides()
+local history = open_history(HEAD, REGISTRY, args.layout)
+local index = args.index == 'taken' and history.taken or history.by_member
+local texts
+if args.oldest then
+  texts = first_texts(index, ARGV[3], args.count)
+else
+  texts = texts_before(index, ARGV[3], ARGV[2], args.count)
+end
+if #texts == 0 then return {'OK'} end
+
+local ids = {}
+for place, text in ipairs(texts) do ids[place] = id_in_text(history, index, text) end
+local ERASING = beside_registry(REGISTRY, KIND_ERASING)
+local has_erasing = head[2] and call('HLEN', ERASING) > 0
+
+local function is_erasing(row)
+  local _, _, member = parts_of_row(row)
+  return call('HEXISTS', ERASING, member) == 1
+end
+
+local reply = {'OK'}
+for place, row in ipairs(call('HMGET', history.rows, unpack(ids))) do
+  reply[#reply + 1] = texts[place]
+  reply[#reply + 1] = row and not (has_erasing and is_erasing(row)) and row or ''
+end
+return reply

@@ -1,0 +1,268 @@
+-- lib/history.lua: the events that a board keeps.
+-- Uses: lib/keys.lua, lib/capture.lua, lib/standing.lua, lib/merge.lua, lib/erasures.lua, lib/ordered.lua, lib/expiry.lua
+-- Loader: load_history
+--
+-- A *row* is what is kept of an accepted event. What has no row, because it was accepted before or its row has run out, is
+-- *folded*: for each member and standing of a period there is one entry that these events made. So an entry always is its
+-- folded entry and the rows that count in its period. Keys of a shard:
+--   events         hash: id of an event -> row
+--   event-index    `taken`: when it was accepted, and its id; `member`: member, time and id. See lib/ordered.lua
+--   …:folded       next to a standing, hash: member -> its folded entry as in `…:members`, '' for none
+-- and fields of the head: `events_from`: what was accepted before this instant (ms) has no row any more; `revocation`.
+-- A folded entry is there as soon as a member has a row in a period in which events without rows may count; elsewhere only
+-- if rows have run out. src/domain/history.rs says which periods these are.
+--
+-- A row, big-endian: flags, when it was accepted (ms), the last revocation before that, the length of the record, the record
+-- (lib/record.lua), and what only the service reads (src/domain/history.rs), of which scripts find the member.
+--
+-- After an erasure only a *stub* is left of a row, under a name that is a keyed hash of its id: flags, when it was accepted,
+-- 0, the length of the rest; a keyed hash of the fingerprint; and the tie key. It is in no index but `taken`.
+
+local ROW_FORM, ROW_HEAD_BYTES = '>BI6I4I2', 13
+local ACCEPTED_BYTES = 6
+local STUB = 128
+-- The bytes of what precedes the shares and the member in a row, after its record.
+local NUMBERS_BYTES = 14
+local SHARE_BYTES = 4
+local KEYED_DIGITS = 13
+-- No event has it: it has more than 53 bits.
+local OTHER_FINGERPRINT = 2 ^ 54
+local STUB_BYTES = KEYED_DIGITS + TIE_KEY_BYTES
+
+local function open_history(head, registry, layout)
+  return {
+    head = head, registry = registry, layout = layout, rows = beside_registry(registry, KIND_EVENTS),
+    taken = open_ordered(head, registry, 'taken'), by_member = open_ordered(head, registry, 'member'),
+  }
+end
+
+local function make_row(flags, accepted, revocation, record, details)
+  return struct.pack(ROW_FORM, flags, accepted, revocation, #record) .. record .. details
+end
+
+-- The record in a row.
+local function record_of(row)
+  return string.sub(row, ROW_HEAD_BYTES + 1, ROW_HEAD_BYTES + struct.unpack('>I2', row, ROW_HEAD_BYTES - 1))
+end
+
+local function is_stub(row)
+  return string.byte(row, 1) >= STUB
+end
+
+-- Whether the event of a row was taken back by hand.
+local function is_out(row)
+  return string.byte(row, 1) % 2 == 1
+end
+
+-- When the event of a row was accepted (ms), its tie key, and its member ('' if it is a stub).
+local function parts_of_row(row)
+  local _, accepted, _, length = struct.unpack(ROW_FORM, row)
+  if is_stub(row) then return accepted, struct.unpack(TIE_KEY_FORM, row, ROW_HEAD_BYTES + KEYED_DIGITS + 1), '' end
+  local _, at = struct.unpack(HEAD_FORM, row, ROW_HEAD_BYTES + 1)
+  local shares = ROW_HEAD_BYTES + length + NUMBERS_BYTES + 1
+  local first = shares + 1 + SHARE_BYTES * string.byte(row, shares)
+  return accepted, at, string.sub(row, first + 1, first + string.byte(row, first))
+end
+
+-- A tie key in the order of time.
+local function time_of_tie_key(layout, tie_key)
+  return layout.later > 0 and tie_key or TIE_KEY_MAX - tie_key
+end
+
+local function taken_text(accepted, id)
+  return struct.pack('>I6', accepted) .. id
+end
+
+local function member_text(member, time, id)
+  return member .. SEPARATOR .. struct.pack(TIE_KEY_FORM, time) .. id
+end
+
+-- The id in a text of one of the indexes.
+local function id_in_text(history, index, text)
+  if index == history.taken then return string.sub(text, ACCEPTED_BYTES + 1) end
+  return string.sub(text, string.find(text, SEPARATOR, 1, true) + TIE_KEY_BYTES + 1)
+end
+
+-- Adds rows, each {id, row, when it was accepted, its tie key, its member}, of events that have none.
+local function add_rows(history, rows)
+  if #rows == 0 then return end
+  local fields, taken, by_member = {}, {}, {}
+  for index, new in ipairs(rows) do
+    local id, row, accepted, at, member = new[1], new[2], new[3], new[4], new[5]
+    fields[2 * index - 1], fields[2 * index] = id, row
+    taken[index] = taken_text(accepted, id)
+    if member ~= '' then by_member[#by_member + 1] = member_text(member, time_of_tie_key(history.layout, at), id) end
+    capture(KIND_EVENTS, history.rows, id)
+  end
+  call('HSET', history.rows, unpack(fields))
+  if call('HLEN', history.rows) == #rows then call('SADD', history.registry, history.rows) end
+  add_ordered(history.taken, taken)
+  add_ordered(history.by_member, by_member)
+end
+
+-- Adds one row.
+local function add_row(history, id, row)
+  add_rows(history, {{id, row, parts_of_row(row)}})
+end
+
+-- Removes rows, alternately ids and rows, also from the indexes.
+local function drop_rows(history, rows)
+  local taken, by_member = {}, {}
+  for place = 1, #rows, 2 do
+    local id, accepted, at, member = rows[place], parts_of_row(rows[place + 1])
+    taken[#taken + 1] = taken_text(accepted, id)
+    if member ~= '' then by_member[#by_member + 1] = member_text(member, time_of_tie_key(history.layout, at), id) end
+    call('HDEL', history.rows, id)
+    capture(KIND_EVENTS, history.rows, id)
+  end
+  remove_ordered(history.taken, taken)
+  remove_ordered(history.by_member, by_member)
+  if call('EXISTS', history.rows) == 0 then call('SREM', history.registry, history.rows) end
+end
+
+-- The name of the stub of an event, and the hash of its fingerprint. `key`: that of erasures (lib/erasures.lua).
+local function stub_name(key, id)
+  return NAMELESS .. erased_name(key, id)
+end
+
+local function keyed_fingerprint(key, id, fingerprint)
+  return string.sub(erased_name(key, number_text(fingerprint) .. SEPARATOR .. id), 1, KEYED_DIGITS)
+end
+
+-- Replaces the row of an erased member's event by a stub.
+local function erase_row(history, key, id, row)
+  drop_rows(history, {id, row})
+  local accepted = parts_of_row(row)
+  local fingerprint, at = struct.unpack(HEAD_FORM, row, ROW_HEAD_BYTES + 1)
+  local stub = struct.pack(ROW_FORM, STUB, accepted, 0, STUB_BYTES)
+    .. keyed_fingerprint(key, id, fingerprint) .. struct.pack(TIE_KEY_FORM, at)
+  add_row(history, stub_name(key, id), stub)
+end
+
+-- Whether a stub is of an event with this fingerprint.
+local function is_stub_of(stub, key, id, fingerprint)
+  local keyed = string.sub(stub, ROW_HEAD_BYTES + 1, ROW_HEAD_BYTES + KEYED_DIGITS)
+  return keyed == keyed_fingerprint(key, id, fingerprint)
+end
+
+-- The record of a stub, which has no fingerprint, with this one.
+local function record_of_stub(stub, fingerprint)
+  local _, at = parts_of_row(stub)
+  return struct.pack(HEAD_FORM, fingerprint, at, STATUS_ALONE)
+end
+
+-- Adds the records of kept events to those that are known by their keys. `ids`, `fingerprints`: columns of apply.lua; `key`:
+-- that of erasures, false if no member was ever erased.
+local function load_kept(history, key, ids, fingerprints, records)
+  local prefix, names, events = beside_registry(history.registry, KIND_EVENT_ID .. ':'), {}, {}
+  for e, index in ipairs(ids) do
+    local id_key = KEYS[index] or ''
+    if not records[id_key] and string.sub(id_key, 1, #prefix) == prefix then
+      names[#names + 1], events[#events + 1] = string.sub(id_key, #prefix + 1), e
+    end
+  end
+  if #names == 0 then return end
+  local rows, stubs = call('HMGET', history.rows, unpack(names)), {}
+  if key then
+    for place, id in ipairs(names) do stubs[place] = stub_name(key, id) end
+    stubs = call('HMGET', history.rows, unpack(stubs))
+  end
+  for place, e in ipairs(events) do
+    local id_key = KEYS[ids[e]]
+    if rows[place] then
+      records[id_key] = record_of(rows[place])
+    elseif stubs[place] and is_stub_of(stubs[place], key, names[place], fingerprints[e]) then
+      records[id_key] = record_of_stub(stubs[place], fingerprints[e])
+    elseif stubs[place] and not records[id_key] then
+      records[id_key] = record_of_stub(stubs[place], OTHER_FINGERPRINT)
+    end
+  end
+end
+
+-- Writes the row of an event again, unless a row is not what remembers it, so that replicas have it after this call.
+local function confirm_row(history, id_key)
+  local id = string.sub(id_key, #beside_registry(history.registry, KIND_EVENT_ID .. ':') + 1)
+  local row = call('HGET', history.rows, id)
+  if row then call('HSET', history.rows, id, row) end
+end
+
+local function folded_of(zset)
+  return zset .. ':' .. KIND_FOLDED
+end
+
+-- An entry as folded ones are stored.
+local function pack_entry(score, time, data)
+  return struct.pack(ENTRY_FORM, time or 0, score) .. (data or '')
+end
+
+-- A stored folded entry {score, time, data}; nil for none.
+local function unpack_entry(layout, packed)
+  if not packed or packed == '' then return nil end
+  local time, score = struct.unpack(ENTRY_FORM, packed)
+  return {score = score, time = layout.hashed and time or nil, data = layout.data and string.sub(packed, ENTRY_BYTES + 1) or nil}
+end
+
+-- Finds out which of these members lack a folded entry in a standing that may have events without rows.
+local function look_for_folded(standing, members)
+  standing.folded, standing.lacks = standing.folded or {}, standing.lacks or {}
+  local missing, ids = {}, {}
+  for _, m in ipairs(members) do
+    if standing.lacks[m] == nil then
+      missing[#missing + 1], ids[#ids + 1] = m, standing.names[m]
+      standing.lacks[m] = false
+    end
+  end
+  if #missing == 0 then return end
+  for place, packed in ipairs(call('HMGET', folded_of(standing.zset), unpack(ids))) do
+    standing.lacks[missing[place]] = not packed
+  end
+end
+
+-- Notes the entry that a member has before its first row as its folded entry, if it lacks one.
+local function note_folded(standing, m)
+  if not standing.lacks or not standing.lacks[m] then return end
+  standing.lacks[m] = false
+  local score, folded = standing.score[m], standing.folded
+  folded[#folded + 1] = standing.names[m]
+  folded[#folded + 1] = score and pack_entry(score, standing.time[m], standing.data and standing.data[m]) or ''
+end
+
+-- Stores folded entries, alternately members and entries, next to a sorted set.
+local function store_folded(history, zset, folded, expires, now)
+  if #folded == 0 then return end
+  local key = folded_of(zset)
+  local added = call('HSET', key, unpack(folded))
+  if call('HLEN', key) == added then keep_until(history.registry, key, expires or 0, now) end
+  for place = 1, #folded, 2 do capture(KIND_FOLDED, key, folded[place]) end
+end
+
+-- The entry {score, time, data} that a member has after more events, each {stored amount, tie key, data}, if it had this one
+-- before (nil: none). All entries are made by this: an entry does not depend on the order of its events. Their sums are in
+-- two parts, since one of some of the events may pass 2^53.
+local function entry_with_events(layout, update, entry, events)
+  local is_sum, high, low = update == 'sum', 0, 0
+  for _, event in ipairs(events) do
+    local amount, at, data = event[1], layout.hashed and event[2] or nil, layout.data and event[3] or nil
+    if is_sum then
+      if amount == 0 and at then at = -1 - at end
+      local own_high = math.floor(amount / LOW)
+      high, low = high + own_high, low + amount - own_high * LOW
+      amount = 0
+    end
+    if not entry then
+      entry = {score = amount, time = at, data = data}
+    else
+      local before = {score = {entry.score}, time = {entry.time}, data = {entry.data}}
+      local score, time = merge(layout, update, entry.score, entry.time, amount, at)
+      entry.data = data and merge_data(before, 1, score, time, amount, at, data, is_sum)
+      entry.score, entry.time = score, time
+    end
+  end
+  if entry and is_sum then
+    local own_high = math.floor(entry.score / LOW)
+    high, low = high + own_high, low + entry.score - own_high * LOW
+    local carried = math.floor(low / LOW)
+    entry.score = (high + carried) * LOW + low - carried * LOW
+  end
+  return entry
+end

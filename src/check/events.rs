@@ -1,0 +1,192 @@
+//! Checks kept events: their indexes, and that the entries of their members are what they have made of them.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::store::Difference;
+use super::{Check, Place};
+use crate::core::ATTEMPTS_MAX;
+use crate::core::write::store::events::{StoredRow, update_name};
+use crate::domain::data::EntryData;
+use crate::domain::ids::MemberId;
+use crate::domain::shard::Shard;
+use crate::domain::ties::TieKey;
+use crate::history::store::{self, CALL_ROWS_MAX, PlacedRow, RowRange};
+use crate::redis::args::{LayoutArgs, stored_score};
+use crate::redis::kinds::Kind;
+use crate::redis::reply::Reply;
+use crate::redis::{StoreError, keys, script};
+
+/// What is walked through.
+const WALKS: [(&str, &str); 3] = [("rows", "0"), ("taken", ""), ("member", "")];
+/// About how many rows one call compares with their indexes.
+const PART: usize = 200;
+/// How many rows of a member are compared with its entries at most.
+const MEMBER_ROWS_MAX: usize = 2_000;
+
+/// What a row adds to a standing: a stored amount, a tie key, and the data.
+#[derive(Serialize)]
+struct AddedArgs<'a>(i64, u64, &'a str);
+
+impl Check<'_> {
+    /// Checks the kept events of a shard.
+    pub(super) async fn check_events(&mut self, shard: &Shard) -> Result<(), StoreError> {
+        for (walk, beginning) in WALKS {
+            let mut from = Bytes::from(beginning);
+            loop {
+                let (next, differences) = self.walk_events(shard, walk, from).await?;
+                let place = Place::of_key(shard, &keys::single(shard, Kind::Events));
+                self.report.add_all(shard, &place, differences);
+                if next.is_empty() {
+                    break;
+                }
+                from = next;
+            }
+        }
+        self.check_members(shard).await
+    }
+
+    async fn walk_events(
+        &self,
+        shard: &Shard,
+        walk: &str,
+        from: Bytes,
+    ) -> Result<(Bytes, Vec<Difference>), StoreError> {
+        let repair = self.comparer(shard).repair;
+        let script = if repair.writes() {
+            &script::REPAIR_EVENTS
+        } else {
+            &script::CHECK_EVENTS
+        };
+        let call = self
+            .store
+            .call_version(script, shard)
+            .field("layout", LayoutArgs::new(shard))
+            .field("repair", repair as u8)
+            .field("walk", walk)
+            .field("count", PART)
+            .arg(from);
+        let reply = if repair.writes() {
+            call.write_for_reply().await
+        } else {
+            call.read_for_reply().await
+        };
+        let mut reply = Reply::answer(reply?)?;
+        Ok((reply.bytes()?, reply.all(Reply::read)?))
+    }
+
+    /// Compares the entries of all members with their rows.
+    async fn check_members(&mut self, shard: &Shard) -> Result<(), StoreError> {
+        let mut before: Option<Bytes> = None;
+        loop {
+            let all = RowRange::All;
+            let part =
+                store::rows_before(self.store, shard, &all, before.as_deref(), CALL_ROWS_MAX)
+                    .await?;
+            let Some(last) = part.last() else {
+                return Ok(());
+            };
+            let member = all.member(&last.text);
+            let mut members: Vec<MemberId> = part
+                .iter()
+                .filter_map(|placed| all.member(&placed.text))
+                .collect();
+            members.dedup();
+            for member in members {
+                self.check_member(shard, &member).await?;
+            }
+            // The rest of the last member's rows was looked at, too.
+            before = member.map(|member| RowRange::Member(member, [None, None]).low().into());
+        }
+    }
+
+    async fn check_member(&mut self, shard: &Shard, member: &MemberId) -> Result<(), StoreError> {
+        let range = RowRange::Member(member.clone(), [None, None]);
+        for _ in 0..ATTEMPTS_MAX {
+            let mut rows: Vec<PlacedRow> = Vec::new();
+            loop {
+                let before = rows.last().map(|placed| placed.text.clone());
+                let read =
+                    store::rows_before(self.store, shard, &range, before.as_deref(), CALL_ROWS_MAX);
+                let part = read.await?;
+                let is_last = part.len() < CALL_ROWS_MAX;
+                rows.extend(part);
+                if rows.len() > MEMBER_ROWS_MAX {
+                    return Ok(());
+                }
+                if is_last {
+                    break;
+                }
+            }
+            if let Some(differences) = self.compare_entries(shard, member, &range, &rows).await? {
+                let place = Place::of_key(shard, &keys::single(shard, Kind::Events));
+                self.report.add_all(shard, &place, differences);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the entries of a member with its rows; `None` if they change.
+    async fn compare_entries(
+        &self,
+        shard: &Shard,
+        member: &MemberId,
+        range: &RowRange,
+        placed: &[PlacedRow],
+    ) -> Result<Option<Vec<Difference>>, StoreError> {
+        let ids: Vec<String> = placed
+            .iter()
+            .map(|placed| range.event_id(&placed.text).map(|id| id.to_string()))
+            .map(Option::unwrap_or_default)
+            .collect();
+        let read = placed
+            .iter()
+            .filter(|placed| !placed.row.is_empty())
+            .map(|placed| StoredRow::read(shard, &placed.row));
+        let read: Vec<StoredRow> = read
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter()
+            .flatten()
+            .collect();
+        let now = self.clock.now().ms();
+        let mut added: BTreeMap<String, (u8, Vec<AddedArgs<'_>>)> = BTreeMap::new();
+        for row in &read {
+            let tie_key = TieKey::new(shard.definition.ties, row.at).number();
+            let data = row.details.data.as_ref().map_or("", EntryData::as_str);
+            let writes = row.details.writes(shard, row.at);
+            let kept = |expires: Option<i64>| expires.is_none_or(|expires| expires > now);
+            for write in writes.into_iter().filter(|write| kept(write.expires_at_ms)) {
+                let is_old = shard.has_unkept(&write.standing.period);
+                let zset = keys::sorted_set(shard, &write.standing);
+                let (_, added) = added.entry(zset).or_insert((u8::from(is_old), Vec::new()));
+                let amount = stored_score(shard, write.amount);
+                added.push(AddedArgs(amount, tie_key, data));
+            }
+        }
+        let mut keys = keys::head_and_registry(shard);
+        let mut standings = Vec::new();
+        for (zset, (is_old, added)) in added {
+            keys.push(zset);
+            standings.push((keys.len(), is_old, added));
+        }
+        let call = self
+            .store
+            .call_version(&script::CHECK_ENTRIES, shard)
+            .with_keys(keys)
+            .field("layout", LayoutArgs::new(shard))
+            .field("update", update_name(shard))
+            .field("member", member.as_str())
+            .field("ids", ids)
+            .field("standings", standings)
+            .args(placed.iter().map(|placed| placed.row.clone()));
+        let mut reply = Reply::new(call.read_for_reply().await?)?;
+        match reply.text()?.as_str() {
+            "OK" => reply.all(Reply::read).map(Some),
+            "STALE" => Err(StoreError::Stale),
+            _ => Ok(None),
+        }
+    }
+}

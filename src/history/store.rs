@@ -1,0 +1,219 @@
+//! Reads and removes rows of kept events.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::core::write::store::events::{StoredRow, remember_ms, update_name};
+use crate::domain::data::EntryData;
+use crate::domain::ids::{EventId, MemberId};
+use crate::domain::shard::Shard;
+use crate::domain::ties::{TIE_KEY_BYTES, TieKey, Ties};
+use crate::domain::time::Timestamp;
+use crate::redis::args::{LayoutArgs, stored_score};
+use crate::redis::decode::Done;
+use crate::redis::dispatch::Store;
+use crate::redis::kinds::SEPARATOR;
+use crate::redis::reply::Reply;
+use crate::redis::{StoreError, keys, script};
+
+/// How many rows one call reads.
+pub const CALL_ROWS_MAX: usize = 500;
+/// How many rows one call folds: a few milliseconds of Redis.
+pub const CALL_FOLDED_MAX: usize = 100;
+/// About how many names of a registry one call looks at.
+const CALL_NAMES_MAX: u32 = 300;
+/// The length of when an event was accepted.
+const ACCEPTED_BYTES: usize = 6;
+/// Greater than every text of an index.
+const END: &[u8] = b"\xff";
+/// The cursor of a walk that begins, or has ended.
+const ENDED: &str = "0";
+
+/// An index of the rows of a shard, and which part of it.
+#[derive(Clone, Debug)]
+pub enum RowRange {
+    /// All, in the order in which they were accepted.
+    Taken,
+    /// Those of a member that count for an instant from the first on and before the second, in this order.
+    Member(MemberId, [Option<Timestamp>; 2]),
+    /// Those of all members, member by member.
+    All,
+}
+
+/// A row, with its place in an index.
+#[derive(Clone, Debug)]
+pub struct PlacedRow {
+    /// The text in the index.
+    pub text: Bytes,
+    /// The row as stored; empty if there is none, or it is no longer shown.
+    pub row: Bytes,
+}
+
+impl RowRange {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Taken => "taken",
+            Self::Member(..) | Self::All => "member",
+        }
+    }
+
+    /// The id in a text of the index.
+    pub fn event_id(&self, text: &[u8]) -> Option<EventId> {
+        let key_bytes = match self {
+            Self::Taken => ACCEPTED_BYTES,
+            Self::Member(..) | Self::All => end_of_member(text)? + 1 + TIE_KEY_BYTES,
+        };
+        let id = text.get(key_bytes..)?;
+        EventId::stored(str::from_utf8(id).ok()?).ok()
+    }
+
+    /// The member in a text of the index by members.
+    pub fn member(&self, text: &[u8]) -> Option<MemberId> {
+        let member = text.get(..end_of_member(text)?)?;
+        MemberId::parse(str::from_utf8(member).ok()?).ok()
+    }
+
+    /// The first text that the range may have.
+    pub fn low(&self) -> Vec<u8> {
+        let [low, _] = self.bounds();
+        low
+    }
+
+    /// The first text of the range, and one after all of it.
+    fn bounds(&self) -> [Vec<u8>; 2] {
+        let Self::Member(member, [from, to]) = self else {
+            return [Vec::new(), END.to_vec()];
+        };
+        let text = |end: &[u8]| [member.as_str().as_bytes(), &[SEPARATOR as u8], end].concat();
+        let time = |at: &Timestamp| TieKey::new(Ties::First, *at).number().to_be_bytes();
+        let low = from
+            .as_ref()
+            .map_or_else(Vec::new, |at| time(at)[1..].to_vec());
+        let high = to
+            .as_ref()
+            .map_or_else(|| END.to_vec(), |at| time(at)[1..].to_vec());
+        [text(&low), text(&high)]
+    }
+}
+
+fn end_of_member(text: &[u8]) -> Option<usize> {
+    text.iter().position(|byte| *byte == SEPARATOR as u8)
+}
+
+/// Up to `count` rows of a range before a text, or before its end, the last first.
+pub async fn rows_before(
+    store: &Store,
+    shard: &Shard,
+    range: &RowRange,
+    before: Option<&[u8]>,
+    count: usize,
+) -> Result<Vec<PlacedRow>, StoreError> {
+    let [low, end] = range.bounds();
+    let high = before.map_or(end, <[u8]>::to_vec);
+    read(store, shard, range, (low, high, false), count).await
+}
+
+/// Up to `count` of the oldest rows, of events that were accepted before an instant.
+pub async fn oldest_rows(
+    store: &Store,
+    shard: &Shard,
+    until: Option<Timestamp>,
+    count: usize,
+) -> Result<Vec<PlacedRow>, StoreError> {
+    let high = until.map_or_else(|| END.to_vec(), |at| at.ms().to_be_bytes()[2..].to_vec());
+    read(
+        store,
+        shard,
+        &RowRange::Taken,
+        (Vec::new(), high, true),
+        count,
+    )
+    .await
+}
+
+async fn read(
+    store: &Store,
+    shard: &Shard,
+    range: &RowRange,
+    (low, high, is_oldest): (Vec<u8>, Vec<u8>, bool),
+    count: usize,
+) -> Result<Vec<PlacedRow>, StoreError> {
+    let call = store
+        .call_version(&script::READ_EVENTS, shard)
+        .field("layout", LayoutArgs::new(shard))
+        .field("index", range.name())
+        .field("oldest", is_oldest)
+        .field("count", count)
+        .arg(low)
+        .arg(high);
+    let mut reply = Reply::answer(call.read_for_reply().await?)?;
+    reply.all(|reply| {
+        let (text, row) = (reply.bytes()?, reply.bytes()?);
+        Ok(PlacedRow { text, row })
+    })
+}
+
+/// A row to be folded: its data, and the standings in which it counts.
+#[derive(Serialize)]
+struct FoldedRow<'a>(&'a str, Vec<(usize, i64, i64)>);
+
+/// Removes rows, the oldest of a shard, and folds those that are given with what they say.
+pub async fn fold(
+    store: &Store,
+    shard: &Shard,
+    rows: &[(PlacedRow, Option<StoredRow>)],
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let mut keys = keys::head_and_registry(shard);
+    let mut key = |key: String| {
+        let known = keys.iter().position(|known| *known == key);
+        known.map_or_else(
+            || {
+                keys.push(key);
+                keys.len()
+            },
+            |index| index + 1,
+        )
+    };
+    let folded: Vec<_> = rows
+        .iter()
+        .map(|(_, row)| {
+            let writes = row.iter().flat_map(|row| row.details.writes(shard, row.at));
+            let writes = writes.map(|write| {
+                let zset = keys::sorted_set(shard, &write.standing);
+                let amount = stored_score(shard, write.amount);
+                (key(zset), amount, write.expires_at_ms.unwrap_or(0))
+            });
+            let data = row.as_ref().and_then(|row| row.details.data.as_ref());
+            FoldedRow(data.map_or("", EntryData::as_str), writes.collect())
+        })
+        .collect();
+    let call = store
+        .call_version(&script::FOLD, shard)
+        .with_keys(keys)
+        .field("now", now.ms())
+        .field("layout", LayoutArgs::new(shard))
+        .field("update", update_name(shard))
+        .field("remember", remember_ms(shard))
+        .field("rows", folded)
+        .args(
+            rows.iter()
+                .flat_map(|(placed, _)| [placed.text.clone(), placed.row.clone()]),
+        );
+    call.write::<Done>().await.map(drop)
+}
+
+/// Unlinks some of the folded entries of a shard. Takes the cursor of the last step, `None` for the first. Returns the next
+/// cursor; `None` at the end.
+pub async fn drop_folded(
+    store: &Store,
+    shard: &Shard,
+    cursor: Option<&str>,
+) -> Result<Option<String>, StoreError> {
+    let call = store
+        .call_version(&script::DROP_FOLDED, shard)
+        .field("count", CALL_NAMES_MAX)
+        .arg(cursor.unwrap_or(ENDED));
+    let Done::Ok(next) = call.write::<Done<String>>().await?;
+    Ok((next != ENDED).then_some(next))
+}
