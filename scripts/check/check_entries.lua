@@ -1,5 +1,5 @@
 -- check_entries.lua: compares the entries of a member with its folded entries and rows (lib/history.lua).
--- Uses: lib/keys.lua, lib/standing.lua, lib/ordered.lua, lib/history.lua, lib/check.lua
+-- Uses: lib/keys.lua, lib/standing.lua, lib/member_index.lua, lib/history.lua, lib/check.lua
 --
 -- Takes: 2 keys or more, 1 argument or more
 -- KEYS[1]  head of the shard, KEYS[2] registry, KEYS[3…] sorted sets of standings
@@ -24,8 +24,7 @@ if call('HGET', HEAD, 'version') ~= args.version then return {'STALE'} end
 if call('HEXISTS', beside_registry(REGISTRY, KIND_ERASING), member) == 1 then return {'CHANGED'} end
 load_history()
 local history = open_history(HEAD, REGISTRY, layout)
-local low = member .. SEPARATOR
-if #texts_before(history.by_member, low .. '\255', low, #args.ids + 1) ~= #args.ids then return {'CHANGED'} end
+if #texts_of_member(history.of_members, member, '\255', '', #args.ids + 1) ~= #args.ids then return {'CHANGED'} end
 for index, id in ipairs(args.ids) do
   if call('HGET', history.rows, id) ~= ARGV[index + 1] then return {'CHANGED'} end
 end

@@ -1,14 +1,14 @@
 -- check_events.lua: compares the rows of kept events with their indexes (lib/history.lua), in bounded steps.
--- Uses: lib/slot.lua, lib/cursor.lua, lib/standing.lua, lib/ordered.lua, lib/history.lua, lib/check.lua
+-- Uses: lib/slot.lua, lib/cursor.lua, lib/standing.lua, lib/ordered.lua, lib/member_index.lua, lib/history.lua, lib/check.lua
 --
 -- Takes: 2 keys, 2 arguments
 -- KEYS[1]  head of the shard, KEYS[2] registry
 -- ARGV[1]  MessagePack of a map:
 --   version, layout   as in apply.lua
 --   repair   see lib/check.lua
---   walk     'rows' | 'taken' | 'member': what is walked through: the rows, or one of the indexes
+--   walk     'rows' | 'taken' | 'few' | 'many': what is walked through: the rows, or a part of the indexes
 --   count    about how many one call looks at
--- ARGV[2]  a cursor of the rows, '0' at the beginning; a text of the index, '' at the beginning: it goes on before that
+-- ARGV[2]  where the walk goes on, '' at the beginning
 --
 -- Reply: {'STALE'} | {'OK', where the walk goes on ('' at the end), for each difference {code, outcome, id}}:
 --   unindexed   an index lacks an event: repaired by adding it
@@ -24,52 +24,93 @@ may = args.repair
 load_history()
 local history = open_history(HEAD, REGISTRY, args.layout)
 
--- The texts that the indexes have of a row, by the indexes.
+-- Reports a difference, and repairs it by calling a function.
+local function mend(code, id, repair, ...)
+  local outcome = writing(true)
+  if outcome == REPAIRED then repair(...) end
+  differs(code, outcome, id)
+end
+
+-- What the indexes have of a row: its text in `taken`, its member ('' for none), and its text there.
 local function texts_of(id, row)
   local accepted, at, member = parts_of_row(row)
-  local texts = {[history.taken] = taken_text(accepted, id)}
-  if member ~= '' then texts[history.by_member] = member_text(member, time_of_tie_key(args.layout, at), id) end
-  return texts
+  return taken_text(accepted, id), member, time_text(time_of_tie_key(args.layout, at), id)
 end
 
 local function check_row(id, row)
-  for ordered, text in pairs(texts_of(id, row)) do
-    if not has_text(ordered, text) then
-      local outcome = writing(true)
-      if outcome == REPAIRED then add_ordered(ordered, {text}) end
-      differs('unindexed', outcome, id)
-    end
+  local taken, member, text = texts_of(id, row)
+  if not has_text(history.taken, taken) then mend('unindexed', id, add_ordered, history.taken, {taken}) end
+  if member ~= '' and not texts_of_member(history.of_members, member, text .. '\1', text, 1)[1] then
+    mend('unindexed', id, add_to_members, history.of_members, {[member] = pack_text(text)})
   end
 end
 
-local function check_text(ordered, text)
-  local id = id_in_text(history, ordered, text)
+local function check_taken(text)
+  local id = id_in_taken(text)
   local row = call('HGET', history.rows, id)
-  if row and texts_of(id, row)[ordered] == text then return end
-  local outcome = writing(true)
-  if outcome == REPAIRED then remove_ordered(ordered, {text}) end
-  differs('dangling', outcome, id)
+  if not row or texts_of(id, row) ~= text then mend('dangling', id, remove_ordered, history.taken, {text}) end
 end
 
-local function check_chunk(ordered, text)
+local function check_of_member(member, text)
+  local id = id_of_member(text)
+  local row = call('HGET', history.rows, id)
+  if row then
+    local _, own_member, own_text = texts_of(id, row)
+    if own_member == member and own_text == text then return end
+  end
+  mend('dangling', id, remove_from_member, history.of_members, member, {text})
+end
+
+local function check_chunk(ordered, text, id)
   local line = line_for(ordered, text)
   local found = texts_in(chunks_with(ordered, {line})[1] or '')
   table.sort(found, is_before)
-  if found[1] ~= first_in(line) then differs('misplaced', LEFT, id_in_text(history, ordered, text)) end
+  if found[1] ~= first_in(line) then differs('misplaced', LEFT, id) end
 end
 
-local next_from = ''
-if args.walk == 'rows' then
-  local found, cursor = scan_on('HSCAN', history.rows, from, args.count)
-  for place = 1, #found, 2 do check_row(found[place], found[place + 1]) end
-  if cursor ~= '0' then next_from = cursor end
-else
-  local ordered = args.walk == 'taken' and history.taken or history.by_member
+-- Walks through an ordered set in parts. Returns where it goes on.
+local function walk_ordered(ordered, check)
   local texts = texts_before(ordered, from == '' and '\255' or from, '', args.count)
-  for _, text in ipairs(texts) do
-    check_chunk(ordered, text)
-    check_text(ordered, text)
-  end
-  if #texts == args.count then next_from = texts[#texts] end
+  for _, text in ipairs(texts) do check(text) end
+  return #texts == args.count and texts[#texts] or ''
 end
-return {'OK', next_from, unpack(differences)}
+
+-- Calls a function with each field and value of a part of a hash. Returns where the walk goes on.
+local function walk_hash(key, check)
+  local found, cursor = scan_on('HSCAN', key, from == '' and '0' or from, args.count)
+  for place = 1, #found, 2 do check(found[place], found[place + 1]) end
+  return cursor == '0' and '' or cursor
+end
+
+local walks = {}
+
+function walks.rows()
+  return walk_hash(history.rows, check_row)
+end
+
+function walks.taken()
+  return walk_ordered(history.taken, function(text)
+    check_chunk(history.taken, text, id_in_taken(text))
+    check_taken(text)
+  end)
+end
+
+function walks.few()
+  return walk_hash(history.of_members.few, function(member, packed)
+    for _, text in ipairs(texts_in(packed)) do check_of_member(member, text) end
+  end)
+end
+
+function walks.many()
+  local many = history.of_members.many
+  return walk_ordered(many, function(full_text)
+    local member, text = string.match(full_text, '^([^' .. SEPARATOR .. ']*)' .. SEPARATOR .. '(.*)$')
+    check_chunk(many, full_text, id_of_member(text))
+    if call('HGET', history.of_members.few, member) ~= '' then
+      return mend('dangling', id_of_member(text), remove_ordered, many, {full_text})
+    end
+    check_of_member(member, text)
+  end)
+end
+
+return {'OK', walks[args.walk](), unpack(differences)}

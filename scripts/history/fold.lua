@@ -68,14 +68,14 @@ end
 local events_from, dropped, dangling = tonumber(head[5] or '-inf'), {}, {}
 for index, seen in ipairs(args.rows) do
   local text, seen_row, data, standings = ARGV[2 * index], ARGV[2 * index + 1], seen[1], seen[2]
-  local id = id_in_text(history, history.taken, text)
+  local id = id_in_taken(text)
   local row = call('HGET', history.rows, id)
   if row and row == seen_row then
     if not is_stub(row) then
       fold_row(row, data, standings)
       remember(id, row)
     end
-    events_from = math.max(events_from, parts_of_row(row) + 1)
+    events_from = math.max(events_from, math.floor(parts_of_row(row) / 1000) + 1)
     dropped[#dropped + 1], dropped[#dropped + 2] = id, row
   elseif not row then
     dangling[#dangling + 1] = text

@@ -1,19 +1,19 @@
 -- read_events.lua: reads rows of kept events in the order of an index (lib/history.lua).
--- Uses: lib/keys.lua, lib/erasures.lua, lib/ordered.lua, lib/history.lua
+-- Uses: lib/keys.lua, lib/erasures.lua, lib/ordered.lua, lib/member_index.lua, lib/history.lua
 --
 -- Takes: 2 keys, 3 arguments
 -- KEYS[1]  head of the shard, KEYS[2] registry
 -- ARGV[1]  MessagePack of a map:
 --   version   as in apply.lua
 --   layout    see lib/standing.lua
---   index     'taken' | 'member'
---   oldest    whether to read the first events before the second text; otherwise the last ones, the last first
+--   member    whose rows; nil for those of all, in the order in which they were accepted
+--   oldest    of those of all, whether to read the first ones before the second text; otherwise the last ones, the last first
 --   count     how many events to read at most
 -- ARGV[2], ARGV[3]  texts of the index: what is read is not before the first, unless `oldest`, and before the second
 --
 -- Reply: {'STALE'} | {'OK', for each event: its text in the index, its row ('' if there is none)}. Rows of members that are
 -- being erased are left out, but for their texts.
--- Example: KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', layout={…}, index='taken', oldest=false, count=500}
+-- Example: KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', layout={…}, oldest=false, count=500}
 --   '' '\255'  reply {'OK', '……run-1', '…'}
 
 local HEAD, REGISTRY = KEYS[1], KEYS[2]
@@ -23,17 +23,18 @@ if head[1] ~= args.version then return {'STALE'} end
 load_history()
 load_hides()
 local history = open_history(HEAD, REGISTRY, args.layout)
-local index = args.index == 'taken' and history.taken or history.by_member
-local texts
-if args.oldest then
-  texts = first_texts(index, ARGV[3], args.count)
+local low, high, texts = ARGV[2], ARGV[3], nil
+if args.member then
+  texts = texts_of_member(history.of_members, args.member, high, low, args.count)
+elseif args.oldest then
+  texts = first_texts(history.taken, high, args.count)
 else
-  texts = texts_before(index, ARGV[3], ARGV[2], args.count)
+  texts = texts_before(history.taken, high, low, args.count)
 end
 if #texts == 0 then return {'OK'} end
 
-local ids = {}
-for place, text in ipairs(texts) do ids[place] = id_in_text(history, index, text) end
+local ids, id_in = {}, args.member and id_of_member or id_in_taken
+for place, text in ipairs(texts) do ids[place] = id_in(text) end
 local ERASING = beside_registry(REGISTRY, KIND_ERASING)
 local has_erasing = head[2] and call('HLEN', ERASING) > 0
 

@@ -1,26 +1,30 @@
 -- lib/history.lua: the events that a board keeps.
--- Uses: lib/keys.lua, lib/capture.lua, lib/standing.lua, lib/merge.lua, lib/erasures.lua, lib/ordered.lua, lib/expiry.lua
+-- Uses: lib/keys.lua, lib/capture.lua, lib/standing.lua, lib/merge.lua, lib/erasures.lua, lib/ordered.lua, lib/member_index.lua, lib/expiry.lua
 -- Loader: load_history
 --
 -- A *row* is what is kept of an accepted event. What has no row, because it was accepted before or its row has run out, is
 -- *folded*: for each member and standing of a period there is one entry that these events made. So an entry always is its
 -- folded entry and the rows that count in its period. Keys of a shard:
 --   events         hash: id of an event -> row
---   event-index    `taken`: when it was accepted, and its id; `member`: member, time and id. See lib/ordered.lua
+--   event-index    `taken`: when each event was accepted, and its id (lib/ordered.lua); `member`: for each member the time and
+--                  the id of each of its events (lib/member_index.lua)
 --   …:folded       next to a standing, hash: member -> its folded entry as in `…:members`, '' for none
--- and fields of the head: `events_from`: what was accepted before this instant (ms) has no row any more; `revocation`.
+-- and fields of the head: `events_from`: what was accepted before this instant (ms) has no row any more; `accepted`: the
+-- latest time (us) in `taken`; `revocation`.
 -- A folded entry is there as soon as a member has a row in a period in which events without rows may count; elsewhere only
 -- if rows have run out. src/domain/history.rs says which periods these are.
 --
--- A row, big-endian: flags, when it was accepted (ms), the last revocation before that, the length of the record, the record
+-- A row, big-endian: flags, when it was accepted (us), the last revocation before that, the length of the record, the record
 -- (lib/record.lua), and what only the service reads (src/domain/history.rs), of which scripts find the member.
 --
 -- After an erasure only a *stub* is left of a row, under a name that is a keyed hash of its id: flags, when it was accepted,
 -- 0, the length of the rest; a keyed hash of the fingerprint; and the tie key. It is in no index but `taken`.
 
-local ROW_FORM, ROW_HEAD_BYTES = '>BI6I4I2', 13
-local ACCEPTED_BYTES = 6
+local ROW_FORM, ROW_HEAD_BYTES = '>BI7I4I2', 14
+local ACCEPTED_BYTES = 7
 local STUB = 128
+-- By how much (us) the last event may be ahead of the clock so that the next one follows it.
+local AHEAD_MAX_US = 1000000
 -- The bytes of what precedes the shares and the member in a row, after its record.
 local NUMBERS_BYTES = 14
 local SHARE_BYTES = 4
@@ -32,8 +36,27 @@ local STUB_BYTES = KEYED_DIGITS + TIE_KEY_BYTES
 local function open_history(head, registry, layout)
   return {
     head = head, registry = registry, layout = layout, rows = beside_registry(registry, KIND_EVENTS),
-    taken = open_ordered(head, registry, 'taken'), by_member = open_ordered(head, registry, 'member'),
+    taken = open_ordered(head, registry, 'taken'), of_members = open_member_index(head, registry, 'member'),
+    id_prefix = beside_registry(registry, KIND_EVENT_ID .. ':'),
   }
+end
+
+-- The id of an event whose record has this key; nil if it is no such key.
+local function id_of_key(history, key)
+  local prefix = history.id_prefix
+  return string.sub(key, 1, #prefix) == prefix and string.sub(key, #prefix + 1) or nil
+end
+
+-- When the next event is accepted (us), after the latest time in `taken`. Events that are accepted together, or nearly so, are
+-- in the order in which they are taken, and so go to the end of `taken`, where adding costs least.
+local function accepted_after(latest_time, now)
+  local now_us = now * 1000
+  return latest_time >= now_us and latest_time < now_us + AHEAD_MAX_US and latest_time + 1 or now_us
+end
+
+-- Notes the latest time in `taken`.
+local function note_accepted(history, accepted)
+  call('HSET', history.head, 'accepted', number_text(accepted))
 end
 
 local function make_row(flags, accepted, revocation, record, details)
@@ -54,7 +77,7 @@ local function is_out(row)
   return string.byte(row, 1) % 2 == 1
 end
 
--- When the event of a row was accepted (ms), its tie key, and its member ('' if it is a stub).
+-- When the event of a row was accepted (us), its tie key, and its member ('' if it is a stub).
 local function parts_of_row(row)
   local _, accepted, _, length = struct.unpack(ROW_FORM, row)
   if is_stub(row) then return accepted, struct.unpack(TIE_KEY_FORM, row, ROW_HEAD_BYTES + KEYED_DIGITS + 1), '' end
@@ -70,53 +93,73 @@ local function time_of_tie_key(layout, tie_key)
 end
 
 local function taken_text(accepted, id)
-  return struct.pack('>I6', accepted) .. id
+  return struct.pack('>I7', accepted) .. id
 end
 
-local function member_text(member, time, id)
-  return member .. SEPARATOR .. struct.pack(TIE_KEY_FORM, time) .. id
+-- The text of a row in the index of its member.
+local function time_text(time, id)
+  return struct.pack(TIE_KEY_FORM, time) .. id
 end
 
--- The id in a text of one of the indexes.
-local function id_in_text(history, index, text)
-  if index == history.taken then return string.sub(text, ACCEPTED_BYTES + 1) end
-  return string.sub(text, string.find(text, SEPARATOR, 1, true) + TIE_KEY_BYTES + 1)
+-- The id in a text of `taken`, or of a member.
+local function id_in_taken(text)
+  return string.sub(text, ACCEPTED_BYTES + 1)
 end
 
--- Adds rows, each {id, row, when it was accepted, its tie key, its member}, of events that have none.
+local function id_of_member(text)
+  return string.sub(text, TIE_KEY_BYTES + 1)
+end
+
+-- Rows to be added: parallel lists of their ids, rows, and texts in `taken`; and by member its texts, packed. `are_last`: whether
+-- the texts are in order, and after all that are in `taken`.
+local function no_rows(are_last)
+  return {ids = {}, rows = {}, taken = {}, of_members = {}, are_last = are_last}
+end
+
+-- Adds a row to those to be added. `member`: '' if it is a stub.
+local function note_row(history, rows, id, row, accepted, at, member)
+  local place = #rows.ids + 1
+  rows.ids[place], rows.rows[place], rows.taken[place] = id, row, taken_text(accepted, id)
+  if member == '' then return end
+  rows.of_members[member] = (rows.of_members[member] or '') .. pack_text(time_text(time_of_tie_key(history.layout, at), id))
+end
+
+-- Adds rows of events that have none.
 local function add_rows(history, rows)
-  if #rows == 0 then return end
-  local fields, taken, by_member = {}, {}, {}
-  for index, new in ipairs(rows) do
-    local id, row, accepted, at, member = new[1], new[2], new[3], new[4], new[5]
-    fields[2 * index - 1], fields[2 * index] = id, row
-    taken[index] = taken_text(accepted, id)
-    if member ~= '' then by_member[#by_member + 1] = member_text(member, time_of_tie_key(history.layout, at), id) end
-    capture(KIND_EVENTS, history.rows, id)
+  local ids, fields = rows.ids, {}
+  if #ids == 0 then return end
+  for place = 1, #ids do
+    fields[2 * place - 1], fields[2 * place] = ids[place], rows.rows[place]
+    capture(KIND_EVENTS, history.rows, ids[place])
   end
   call('HSET', history.rows, unpack(fields))
-  if call('HLEN', history.rows) == #rows then call('SADD', history.registry, history.rows) end
-  add_ordered(history.taken, taken)
-  add_ordered(history.by_member, by_member)
+  if call('HLEN', history.rows) == #ids then call('SADD', history.registry, history.rows) end
+  local add = rows.are_last and append_ordered or add_ordered
+  add(history.taken, rows.taken)
+  add_to_members(history.of_members, rows.of_members)
 end
 
 -- Adds one row.
 local function add_row(history, id, row)
-  add_rows(history, {{id, row, parts_of_row(row)}})
+  local rows, accepted = no_rows(false), parts_of_row(row)
+  note_row(history, rows, id, row, parts_of_row(row))
+  add_rows(history, rows)
+  if accepted > tonumber(call('HGET', history.head, 'accepted') or 0) then note_accepted(history, accepted) end
 end
 
 -- Removes rows, alternately ids and rows, also from the indexes.
 local function drop_rows(history, rows)
-  local taken, by_member = {}, {}
+  local taken, of_members = {}, {}
   for place = 1, #rows, 2 do
     local id, accepted, at, member = rows[place], parts_of_row(rows[place + 1])
     taken[#taken + 1] = taken_text(accepted, id)
-    if member ~= '' then by_member[#by_member + 1] = member_text(member, time_of_tie_key(history.layout, at), id) end
+    of_members[member] = of_members[member] or {}
+    table.insert(of_members[member], time_text(time_of_tie_key(history.layout, at), id))
     call('HDEL', history.rows, id)
     capture(KIND_EVENTS, history.rows, id)
   end
   remove_ordered(history.taken, taken)
-  remove_ordered(history.by_member, by_member)
+  for member, texts in pairs(of_members) do remove_from_member(history.of_members, member, texts) end
   if call('EXISTS', history.rows) == 0 then call('SREM', history.registry, history.rows) end
 end
 
@@ -154,12 +197,11 @@ end
 -- Adds the records of kept events to those that are known by their keys. `ids`, `fingerprints`: columns of apply.lua; `key`:
 -- that of erasures, false if no member was ever erased.
 local function load_kept(history, key, ids, fingerprints, records)
-  local prefix, names, events = beside_registry(history.registry, KIND_EVENT_ID .. ':'), {}, {}
+  local names, events = {}, {}
   for e, index in ipairs(ids) do
     local id_key = KEYS[index] or ''
-    if not records[id_key] and string.sub(id_key, 1, #prefix) == prefix then
-      names[#names + 1], events[#events + 1] = string.sub(id_key, #prefix + 1), e
-    end
+    local id = not records[id_key] and id_of_key(history, id_key)
+    if id then names[#names + 1], events[#events + 1] = id, e end
   end
   if #names == 0 then return end
   local rows, stubs = call('HMGET', history.rows, unpack(names)), {}
@@ -181,7 +223,7 @@ end
 
 -- Writes the row of an event again, unless a row is not what remembers it, so that replicas have it after this call.
 local function confirm_row(history, id_key)
-  local id = string.sub(id_key, #beside_registry(history.registry, KIND_EVENT_ID .. ':') + 1)
+  local id = id_of_key(history, id_key)
   local row = call('HGET', history.rows, id)
   if row then call('HSET', history.rows, id, row) end
 end

@@ -150,24 +150,45 @@ local function add_ordered(ordered, texts)
   if #grown > 0 then call('HSET', ordered.chunks, unpack(grown)) end
 end
 
+-- Adds texts in order that are after all that are there.
+local function append_ordered(ordered, texts)
+  local last = call('ZRANGE', ordered.directory, -1, -1)[1]
+  local chunk = last and chunks_with(ordered, {last})[1] or ''
+  local grown, bytes, place = {chunk}, #chunk, 1
+  while last and texts[place] and bytes + LENGTH_BYTES + #texts[place] <= CHUNK_BYTES do
+    grown[#grown + 1], bytes = pack_text(texts[place]), bytes + LENGTH_BYTES + #texts[place]
+    place = place + 1
+  end
+  if place > 1 then call('HSET', ordered.chunks, number_in(last), table.concat(grown)) end
+  if place <= #texts then put_chunks(ordered, divide_texts({unpack(texts, place)}, true)) end
+end
+
+-- The texts of a chunk without these, what is left packed, and whether the first text of the chunk was one of these.
+local function texts_without(chunk, gone, first)
+  local is_gone, kept, packed = {}, {}, {}
+  for _, text in ipairs(gone) do is_gone[text] = true end
+  for _, text in ipairs(texts_in(chunk)) do
+    if not is_gone[text] then kept[#kept + 1], packed[#packed + 1] = text, pack_text(text) end
+  end
+  return kept, table.concat(packed), is_gone[first]
+end
+
 -- Removes texts, as far as they are there.
 local function remove_ordered(ordered, texts)
   local of_lines, lines, last = by_lines(ordered, texts)
   if #texts == 0 or not last then return end
   for index, chunk in ipairs(chunks_with(ordered, lines)) do
-    local first, number, gone, kept, packed = first_in(lines[index]), number_in(lines[index]), {}, {}, {}
-    for _, text in ipairs(of_lines[lines[index]]) do gone[text] = true end
-    for _, text in ipairs(texts_in(chunk)) do
-      if not gone[text] then kept[#kept + 1], packed[#packed + 1] = text, pack_text(text) end
-    end
+    local line, first, number = lines[index], first_in(lines[index]), number_in(lines[index])
+    local kept, packed, is_first_gone = texts_without(chunk, of_lines[line], first)
     if #kept == 0 then
       call('HDEL', ordered.chunks, number)
+      call('ZREM', ordered.directory, line)
     else
-      call('HSET', ordered.chunks, number, table.concat(packed))
-    end
-    if gone[first] then
-      call('ZREM', ordered.directory, lines[index])
-      if #kept > 0 then call('ZADD', ordered.directory, 0, line_of_chunk(sort_texts(ordered, kept)[1], number)) end
+      call('HSET', ordered.chunks, number, packed)
+      if is_first_gone then
+        call('ZREM', ordered.directory, line)
+        call('ZADD', ordered.directory, 0, line_of_chunk(sort_texts(ordered, kept)[1], number))
+      end
     end
   end
   if call('EXISTS', ordered.directory) == 0 then call('SREM', ordered.registry, ordered.directory, ordered.chunks) end
@@ -182,20 +203,27 @@ local function has_text(ordered, text)
   return false
 end
 
+-- Adds the texts of a chunk before `high` (exclusive) and from `low` on to a list, the last first, until it has `count`.
+-- Returns whether it has, or one is before `low`.
+local function add_last(texts, chunk, high, low, count)
+  local found = texts_in(chunk)
+  table.sort(found, is_before)
+  for place = #found, 1, -1 do
+    local text = found[place]
+    if is_before(text, low) or #texts == count then return true end
+    if is_before(text, high) then texts[#texts + 1] = text end
+  end
+  return false
+end
+
 -- Up to `count` texts before `high` (exclusive) and from `low` on, the last first.
 local function texts_before(ordered, high, low, count)
   local texts, bound = {}, '(' .. high
   while #texts < count do
     local lines = call('ZREVRANGEBYLEX', ordered.directory, bound, '-', 'LIMIT', 0, LINES_MAX)
     if #lines == 0 then return texts end
-    for index, chunk in ipairs(chunks_with(ordered, lines)) do
-      local found = texts_in(chunk)
-      table.sort(found, is_before)
-      for place = #found, 1, -1 do
-        local text = found[place]
-        if is_before(text, low) or #texts == count then return texts end
-        if is_before(text, high) then texts[#texts + 1] = text end
-      end
+    for _, chunk in ipairs(chunks_with(ordered, lines)) do
+      if add_last(texts, chunk, high, low, count) then return texts end
     end
     bound = '(' .. lines[#lines]
   end

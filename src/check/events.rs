@@ -14,13 +14,14 @@ use crate::domain::ids::MemberId;
 use crate::domain::shard::Shard;
 use crate::domain::ties::TieKey;
 use crate::history::store::{self, CALL_ROWS_MAX, PlacedRow, RowRange};
+use crate::moves::store::scan_lines;
 use crate::redis::args::{LayoutArgs, stored_score};
 use crate::redis::kinds::Kind;
 use crate::redis::reply::Reply;
 use crate::redis::{StoreError, keys, script};
 
-/// What is walked through.
-const WALKS: [(&str, &str); 3] = [("rows", "0"), ("taken", ""), ("member", "")];
+/// What is walked through: first the parts of the index by members, since a row is added where it is missing.
+const WALKS: [&str; 4] = ["many", "few", "taken", "rows"];
 /// About how many rows one call compares with their indexes.
 const PART: usize = 200;
 /// How many rows of a member are compared with its entries at most.
@@ -33,8 +34,8 @@ struct AddedArgs<'a>(i64, u64, &'a str);
 impl Check<'_> {
     /// Checks the kept events of a shard.
     pub(super) async fn check_events(&mut self, shard: &Shard) -> Result<(), StoreError> {
-        for (walk, beginning) in WALKS {
-            let mut from = Bytes::from(beginning);
+        for walk in WALKS {
+            let mut from = Bytes::new();
             loop {
                 let (next, differences) = self.walk_events(shard, walk, from).await?;
                 let place = Place::of_key(shard, &keys::single(shard, Kind::Events));
@@ -79,26 +80,19 @@ impl Check<'_> {
 
     /// Compares the entries of all members with their rows.
     async fn check_members(&mut self, shard: &Shard) -> Result<(), StoreError> {
-        let mut before: Option<Bytes> = None;
+        let mut cursor = "0".to_owned();
         loop {
-            let all = RowRange::All;
-            let part =
-                store::rows_before(self.store, shard, &all, before.as_deref(), CALL_ROWS_MAX)
-                    .await?;
-            let Some(last) = part.last() else {
-                return Ok(());
-            };
-            let member = all.member(&last.text);
-            let mut members: Vec<MemberId> = part
-                .iter()
-                .filter_map(|placed| all.member(&placed.text))
-                .collect();
-            members.dedup();
-            for member in members {
-                self.check_member(shard, &member).await?;
+            let key = store::members_key(shard);
+            let (next, members) = scan_lines(self.store, key, &cursor).await?;
+            for (member, _) in members {
+                if let Ok(member) = MemberId::parse(&member) {
+                    self.check_member(shard, &member).await?;
+                }
             }
-            // The rest of the last member's rows was looked at, too.
-            before = member.map(|member| RowRange::Member(member, [None, None]).low().into());
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
         }
     }
 

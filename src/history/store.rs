@@ -12,7 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::redis::args::{LayoutArgs, stored_score};
 use crate::redis::decode::Done;
 use crate::redis::dispatch::Store;
-use crate::redis::kinds::SEPARATOR;
+use crate::redis::kinds::Kind;
 use crate::redis::reply::Reply;
 use crate::redis::{StoreError, keys, script};
 
@@ -23,21 +23,19 @@ pub const CALL_FOLDED_MAX: usize = 100;
 /// About how many names of a registry one call looks at.
 const CALL_NAMES_MAX: u32 = 300;
 /// The length of when an event was accepted.
-const ACCEPTED_BYTES: usize = 6;
+const ACCEPTED_BYTES: usize = 7;
 /// Greater than every text of an index.
 const END: &[u8] = b"\xff";
 /// The cursor of a walk that begins, or has ended.
 const ENDED: &str = "0";
 
-/// An index of the rows of a shard, and which part of it.
+/// Which rows of a shard are read, in which order.
 #[derive(Clone, Debug)]
 pub enum RowRange {
     /// All, in the order in which they were accepted.
     Taken,
     /// Those of a member that count for an instant from the first on and before the second, in this order.
     Member(MemberId, [Option<Timestamp>; 2]),
-    /// Those of all members, member by member.
-    All,
 }
 
 /// A row, with its place in an index.
@@ -50,54 +48,38 @@ pub struct PlacedRow {
 }
 
 impl RowRange {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Taken => "taken",
-            Self::Member(..) | Self::All => "member",
-        }
-    }
-
     /// The id in a text of the index.
     pub fn event_id(&self, text: &[u8]) -> Option<EventId> {
         let key_bytes = match self {
             Self::Taken => ACCEPTED_BYTES,
-            Self::Member(..) | Self::All => end_of_member(text)? + 1 + TIE_KEY_BYTES,
+            Self::Member(..) => TIE_KEY_BYTES,
         };
         let id = text.get(key_bytes..)?;
         EventId::stored(str::from_utf8(id).ok()?).ok()
     }
 
-    /// The member in a text of the index by members.
-    pub fn member(&self, text: &[u8]) -> Option<MemberId> {
-        let member = text.get(..end_of_member(text)?)?;
-        MemberId::parse(str::from_utf8(member).ok()?).ok()
-    }
-
-    /// The first text that the range may have.
-    pub fn low(&self) -> Vec<u8> {
-        let [low, _] = self.bounds();
-        low
-    }
-
     /// The first text of the range, and one after all of it.
     fn bounds(&self) -> [Vec<u8>; 2] {
-        let Self::Member(member, [from, to]) = self else {
+        let Self::Member(_, [from, to]) = self else {
             return [Vec::new(), END.to_vec()];
         };
-        let text = |end: &[u8]| [member.as_str().as_bytes(), &[SEPARATOR as u8], end].concat();
-        let time = |at: &Timestamp| TieKey::new(Ties::First, *at).number().to_be_bytes();
-        let low = from
-            .as_ref()
-            .map_or_else(Vec::new, |at| time(at)[1..].to_vec());
-        let high = to
-            .as_ref()
-            .map_or_else(|| END.to_vec(), |at| time(at)[1..].to_vec());
-        [text(&low), text(&high)]
+        let time = |at: &Timestamp| TieKey::new(Ties::First, *at).number().to_be_bytes()[1..].to_vec();
+        let low = from.as_ref().map_or_else(Vec::new, time);
+        [low, to.as_ref().map_or_else(|| END.to_vec(), time)]
+    }
+
+    /// The member, if the range is of one.
+    fn member(&self) -> Option<&str> {
+        match self {
+            Self::Taken => None,
+            Self::Member(member, _) => Some(member.as_str()),
+        }
     }
 }
 
-fn end_of_member(text: &[u8]) -> Option<usize> {
-    text.iter().position(|byte| *byte == SEPARATOR as u8)
+/// The key whose fields are the members with rows.
+pub fn members_key(shard: &Shard) -> String {
+    keys::named(shard, Kind::EventIndex, "member")
 }
 
 /// Up to `count` rows of a range before a text, or before its end, the last first.
@@ -120,7 +102,7 @@ pub async fn oldest_rows(
     until: Option<Timestamp>,
     count: usize,
 ) -> Result<Vec<PlacedRow>, StoreError> {
-    let high = until.map_or_else(|| END.to_vec(), |at| at.ms().to_be_bytes()[2..].to_vec());
+    let high = until.map_or_else(|| END.to_vec(), |at| at.us().to_be_bytes()[1..].to_vec());
     read(
         store,
         shard,
@@ -141,7 +123,7 @@ async fn read(
     let call = store
         .call_version(&script::READ_EVENTS, shard)
         .field("layout", LayoutArgs::new(shard))
-        .field("index", range.name())
+        .field("member", range.member())
         .field("oldest", is_oldest)
         .field("count", count)
         .arg(low)

@@ -26,7 +26,7 @@
 //! | `st:{b}:1:voters:day:2026-11-21`, …`␟alice` | [`Kind::Voters`], [`Kind::MemberVoters`] |
 //! | `st:{b}:1:e:run-88231`, `st:{b}:1:t:`token, `st:{b}:1:v:`token | [`Kind::EventId`], [`Kind::EventToken`], [`Kind::Void`] |
 //! | `st:{b}:1:x:run-88231` | [`Kind::RefusedEvent`] |
-//! | `st:{b}:1:events`, `st:{b}:1:event-index:taken`, `st:{b}:1:event-index:member:chunks` | [`Kind::Events`], [`Kind::EventIndex`] |
+//! | `st:{b}:1:events`, `st:{b}:1:event-index:taken`, `st:{b}:1:event-index:member:many:chunks` | [`Kind::Events`], [`Kind::EventIndex`] |
 //! | …`:folded` | [`Kind::Folded`] of a standing |
 //! | `st:{b}:1:queue`, `st:{b}:1:queue-ids`, `st:{b}:1:queue-state`, `st:{b}:1:dead` | [`Kind::Queue`], [`Kind::QueueIds`], [`Kind::QueueState`], [`Kind::DeadLetters`] |
 //! | `st:{b}:1:intake` | [`Kind::Intake`] |
@@ -998,7 +998,7 @@ mod tests {
             Kind::RefusedEvent => vec![named(shard, kind, "x1")],
             Kind::EventToken | Kind::Void => vec![named(shard, kind, token)],
             Kind::Quota => vec![named(shard, kind, "0:once:total")],
-            Kind::EventIndex => ["taken", "member:chunks"]
+            Kind::EventIndex => ["taken", "member:many:chunks"]
                 .map(|name| named(shard, kind, name))
                 .to_vec(),
             Kind::Sketch => vec![named(shard, kind, 3)],

@@ -1,5 +1,5 @@
 -- forget.lua: removes a bounded part of the data of an erased member from a shard (lib/erasures.lua).
--- Uses: lib/slot.lua, lib/keys.lua, lib/cursor.lua, lib/capture.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/nameless.lua, lib/hidden.lua, lib/follow.lua, lib/rewards.lua, lib/queue.lua, lib/ordered.lua, lib/history.lua
+-- Uses: lib/slot.lua, lib/keys.lua, lib/cursor.lua, lib/capture.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/nameless.lua, lib/hidden.lua, lib/follow.lua, lib/rewards.lua, lib/queue.lua, lib/ordered.lua, lib/member_index.lua, lib/history.lua
 --
 -- The caller repeats the call until the reply is DONE. Several callers may do so at once, and each may stop at any time.
 -- The script first removes the member's events from the queue. Then it walks the registry with a cursor (lib/cursor.lua),
@@ -116,14 +116,14 @@ end
 local function forget_rows()
   load_history()
   local history = open_history(HEAD, REGISTRY, layout)
-  local texts = texts_before(history.by_member, member .. SEPARATOR .. '\255', member .. SEPARATOR, args.count)
+  local texts = texts_of_member(history.of_members, member, '\255', '', args.count)
   for _, text in ipairs(texts) do
-    local id = id_in_text(history, history.by_member, text)
+    local id = id_of_member(text)
     local row = call('HGET', history.rows, id)
     if row then
       erase_row(history, call('HGET', HEAD, 'erased'), id, row)
     else
-      remove_ordered(history.by_member, {text})
+      remove_from_member(history.of_members, member, {text})
     end
   end
   return #texts > 0

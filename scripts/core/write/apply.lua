@@ -174,11 +174,13 @@ local erasures = board[5] and load_erasures(REGISTRY, board[5], names) or {}
 local barrier = board[6] and tie_key_of_ms(board[6])
 local turnouts = voters and open_turnouts(REGISTRY, more.turnouts, names)
 local counts = quotas and open_counts(quotas.rules, quotas.uses)
-local history, revocation, unkept = nil, 0, {}
+local history, revocation, latest_accepted, accepted, unkept = nil, 0, 0, 0, {}
 if more.history then
   load_history()
   history = open_history(BOARD, REGISTRY, layout)
-  revocation = tonumber(call('HGET', BOARD, 'revocation') or 0)
+  local noted = call('HMGET', BOARD, 'revocation', 'accepted')
+  latest_accepted = tonumber(noted[2] or 0)
+  revocation, accepted = tonumber(noted[1] or 0), accepted_after(latest_accepted, now)
   for _, index in ipairs(more.history.unkept) do unkept[index] = true end
 end
 local keeps_events = history and more.history.keeps
@@ -286,9 +288,10 @@ local records, taken, taken_count = load_values(ids), {}, 0
 local voids = tokens and load_values(reservations.voids)
 if history then
   load_kept(history, board[5], ids, fingerprints, records)
-  for _, index in ipairs({history.taken, history.by_member}) do
-    call('ZCARD', index.directory)
-    call('HLEN', index.chunks)
+  call('HLEN', history.of_members.few)
+  for _, ordered in ipairs({history.taken, history.of_members.many}) do
+    call('ZCARD', ordered.directory)
+    call('HLEN', ordered.chunks)
   end
   call('ZCARD', beside_registry(REGISTRY, KIND_SCRATCH))
 end
@@ -353,8 +356,8 @@ local function follow(e, m, targets)
   if quotas then quotas.instants[e] = math.floor((at - TIE_KEY_OF_EPOCH) / 1000) end
 end
 
--- The rows of events that were taken (`add_rows`).
-local rows = {}
+-- The rows of events that were taken.
+local rows = keeps_events and no_rows(accepted > latest_accepted)
 
 -- The result of an event in each target, by the target's index: the new score, time and data, and the score before (false
 -- if the member was not listed). The lists are reused for all events.
@@ -451,6 +454,7 @@ local function flush_history()
     store_folded(history, standing.zset, standing.folded or {}, standing.expires, now)
   end
   add_rows(history, rows)
+  if #rows.ids > 0 and rows.are_last then note_accepted(history, accepted - 1) end
 end
 
 local function flush_standings()
@@ -488,8 +492,9 @@ local function remember(e, m, is_changed, ranks)
   if token then record = record .. token end
   if id_key then records[id_key] = record end
   if keeps_events then
-    local id = string.sub(id_key, #beside_registry(REGISTRY, KIND_EVENT_ID .. ':') + 1)
-    rows[#rows + 1] = {id, make_row(0, now, revocation, record, ARGV[3 + e]), now, ats[e], names[m]}
+    local id, row = id_of_key(history, id_key), make_row(0, accepted, revocation, record, ARGV[3 + e])
+    note_row(history, rows, id, row, accepted, ats[e], names[m])
+    accepted = accepted + 1
   end
   -- The row remembers the id, too. A reservation looks for the record itself (void.lua).
   if id_key and (not keeps_events or token) then

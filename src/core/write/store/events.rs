@@ -30,7 +30,7 @@ use crate::redis::{StoreError, keys, script};
 /// How long the events of one call may keep Redis busy, in microseconds.
 pub const CALL_COST_US_MAX: usize = 1_000;
 /// About how long a kept event keeps Redis busy in addition, in microseconds.
-pub const KEPT_COST_US: usize = 10;
+pub const KEPT_COST_US: usize = 5;
 /// The maximum number of events in one call that asks whether they are remembered.
 pub const CALL_EVENTS_MAX: usize = 200;
 

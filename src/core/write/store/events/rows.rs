@@ -13,7 +13,7 @@ use crate::redis::StoreError;
 use crate::redis::reply::require;
 
 /// The lengths of when an event was accepted, and of the number of a revocation.
-const ACCEPTED_BYTES: usize = 6;
+const ACCEPTED_BYTES: usize = 7;
 const REVOCATION_BYTES: usize = 4;
 /// The flag of what is left of the row of an erased member's event.
 const STUB: u8 = 128;
@@ -21,7 +21,7 @@ const STUB: u8 = 128;
 /// A row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRow {
-    /// When the event was accepted.
+    /// When the event was accepted, in whole milliseconds.
     pub accepted_at: Timestamp,
     /// The instant that it counts for.
     pub at: Timestamp,
@@ -76,12 +76,12 @@ struct Parts<'a> {
 fn parts(mut row: &[u8]) -> Result<Option<Parts<'_>>, StoreError> {
     let mut read = || {
         let flags = row.try_get_u8().ok()?;
-        let accepted_ms = row.try_get_int(ACCEPTED_BYTES).ok()?;
+        let accepted_us = row.try_get_uint(ACCEPTED_BYTES).ok()?.cast_signed();
         row.try_get_uint(REVOCATION_BYTES).ok()?;
         let length = usize::from(row.try_get_u16().ok()?);
         let (record, details) = row.split_at_checked(length)?;
         let parts = Parts {
-            accepted_at: Timestamp::from_ms_clamped(accepted_ms),
+            accepted_at: Timestamp::from_ms_clamped(accepted_us / 1_000),
             record,
             details,
         };
