@@ -15,9 +15,9 @@ require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])
 if redis.call('HGET', HEAD, 'version') ~= args.version then return {'STALE'} end
 local names, next_cursor = scan_on('SSCAN', REGISTRY, cursor, args.count)
-local ending = ':' .. KIND_FOLDED
+local beginning, ending = beside_registry(REGISTRY, KIND_STANDING) .. ':', ':' .. KIND_FOLDED
 for _, key in ipairs(names) do
-  if string.sub(key, -#ending) == ending then
+  if string.sub(key, 1, #beginning) == beginning and string.sub(key, -#ending) == ending then
     redis.call('UNLINK', key)
     redis.call('SREM', REGISTRY, key)
   end

@@ -2,13 +2,14 @@
 -- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/standing.lua, lib/record.lua, lib/erasures.lua, lib/ordered.lua, lib/history.lua
 --
 -- A row is removed, and is part of the folded entries, in the same step: repeating a call does nothing. A row that is not as
--- the caller has read it stays, for another call.
+-- the caller has read it, or whose member is being erased, stays for another call.
 --
 -- Takes: 2 keys or more, 1 argument or more
 -- KEYS[1]  head of the shard, KEYS[2] registry, KEYS[3…] sorted sets of standings
 -- ARGV[1]  MessagePack of a map:
 --   version, now, layout, update   as in apply.lua
 --   remember   ms for which the ids of the events are remembered from now on
+--   stubs_until   stubs of events that were accepted before this instant (us) are removed: nothing else remembers them
 --   rows       list of {data, standings}: the oldest rows. `standings`: list of {index in KEYS, stored amount, expires (ms
 --              since the epoch, 0: never)}: what the row counts in
 -- ARGV[2…]  for each of these rows: its text in the index `taken`; the row as the caller has read it, '' for none
@@ -42,7 +43,7 @@ local function fold(zset, expires, member, event)
     entry_with_events(args.layout, args.update, of_standing.entries[member] or nil, {event})
 end
 
--- Whether a row is of before its member's last erasure, so that it counts no more.
+-- Whether a row is from before its member's last erasure.
 local function is_erased(member, row)
   if not head[3] then return false end
   local erasure = load_erasures(REGISTRY, head[3], {member})[1]
@@ -65,12 +66,22 @@ local function remember(id, row)
   call('SET', EVENT .. id, record_of(row), 'PX', number_text(ms))
 end
 
+local ERASING = beside_registry(REGISTRY, KIND_ERASING)
+local has_erasing = head[3] and call('HLEN', ERASING) > 0
+
+-- Whether a row may be removed now.
+local function may_go(row)
+  local accepted, _, member = parts_of_row(row)
+  if is_stub(row) then return accepted < args.stubs_until end
+  return not has_erasing or call('HEXISTS', ERASING, member) == 0
+end
+
 local events_from, dropped, dangling = tonumber(head[5] or '-inf'), {}, {}
 for index, seen in ipairs(args.rows) do
   local text, seen_row, data, standings = ARGV[2 * index], ARGV[2 * index + 1], seen[1], seen[2]
   local id = id_in_taken(text)
   local row = call('HGET', history.rows, id)
-  if row and row == seen_row then
+  if row and row == seen_row and may_go(row) then
     if not is_stub(row) then
       fold_row(row, data, standings)
       remember(id, row)

@@ -7,12 +7,13 @@
 --   version   as in apply.lua
 --   layout    see lib/standing.lua
 --   member    whose rows; nil for those of all, in the order in which they were accepted
---   oldest    of those of all, whether to read the first ones before the second text; otherwise the last ones, the last first
+--   oldest    of those of all, whether to read the first ones after the first text and before the second, those of members
+--             that are being erased too; otherwise the last ones, the last first
 --   count     how many events to read at most
--- ARGV[2], ARGV[3]  texts of the index: what is read is not before the first, unless `oldest`, and before the second
+-- ARGV[2], ARGV[3]  texts of the index: what is read is not before the first (after it, with `oldest`), and before the second
 --
--- Reply: {'STALE'} | {'OK', for each event: its text in the index, its row ('' if there is none)}. Rows of members that are
--- being erased are left out, but for their texts.
+-- Reply: {'STALE'} | {'OK', for each event: its text in the index, its row ('' if there is none)}. Of members that are
+-- being erased there are only the texts.
 -- Example: KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', layout={…}, oldest=false, count=500}
 --   '' '\255'  reply {'OK', '……run-1', '…'}
 
@@ -27,7 +28,7 @@ local low, high, texts = ARGV[2], ARGV[3], nil
 if args.member then
   texts = texts_of_member(history.of_members, args.member, high, low, args.count)
 elseif args.oldest then
-  texts = first_texts(history.taken, high, args.count)
+  texts = texts_after(history.taken, low, high, args.count)
 else
   texts = texts_before(history.taken, high, low, args.count)
 end
@@ -36,7 +37,7 @@ if #texts == 0 then return {'OK'} end
 local ids, id_in = {}, args.member and id_of_member or id_in_taken
 for place, text in ipairs(texts) do ids[place] = id_in(text) end
 local ERASING = beside_registry(REGISTRY, KIND_ERASING)
-local has_erasing = head[2] and call('HLEN', ERASING) > 0
+local leaves_out = not args.oldest and head[2] and call('HLEN', ERASING) > 0
 
 local function is_erasing(row)
   local _, _, member = parts_of_row(row)
@@ -46,6 +47,6 @@ end
 local reply = {'OK'}
 for place, row in ipairs(call('HMGET', history.rows, unpack(ids))) do
   reply[#reply + 1] = texts[place]
-  reply[#reply + 1] = row and not (has_erasing and is_erasing(row)) and row or ''
+  reply[#reply + 1] = row and not (leaves_out and is_erasing(row)) and row or ''
 end
 return reply

@@ -9,7 +9,7 @@
 --   event-index    `taken`: when each event was accepted, and its id (lib/ordered.lua); `member`: for each member the time and
 --                  the id of each of its events (lib/member_index.lua)
 --   …:folded       next to a standing, hash: member -> its folded entry as in `…:members`, '' for none
--- and fields of the head: `events_from`: what was accepted before this instant (ms) has no row any more; `accepted`: the
+-- and fields of the head: `events_from`: of what was accepted before this instant (ms) rows may be gone; `accepted`: the
 -- latest time (us) in `taken`; `revocation`.
 -- A folded entry is there as soon as a member has a row in a period in which events without rows may count; elsewhere only
 -- if rows have run out. src/domain/history.rs says which periods these are.
@@ -279,8 +279,8 @@ local function store_folded(history, zset, folded, expires, now)
 end
 
 -- The entry {score, time, data} that a member has after more events, each {stored amount, tie key, data}, if it had this one
--- before (nil: none). All entries are made by this: an entry does not depend on the order of its events. Their sums are in
--- two parts, since one of some of the events may pass 2^53.
+-- before (nil: none). All entries are made by this: an entry does not depend on the order of its events. Sums
+-- are in two parts, since an intermediate one may pass 2^53.
 local function entry_with_events(layout, update, entry, events)
   local is_sum, high, low = update == 'sum', 0, 0
   for _, event in ipairs(events) do

@@ -3,7 +3,8 @@
 -- Loader: load_history
 --
 -- Most members have few texts, and these cost one field. An index has two parts:
---   few    hash: member -> its texts in any order, packed as in a chunk of lib/ordered.lua; '' if they take more bytes
+--   few    hash: member -> its texts in any order, packed as in a chunk of lib/ordered.lua; '' once they need more
+--          bytes than a chunk has: then they are in `many`
 --   many   ordered set: the texts of members with '', each after its member and SEPARATOR
 -- A member is in `few` exactly if it has a text.
 

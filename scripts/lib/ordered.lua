@@ -6,7 +6,7 @@
 --   directory   sorted set, all scores 0, so that Redis orders by bytes: for each chunk its first text, a byte 0, and its
 --               number, five bytes
 --   chunks      hash: number of a chunk -> its texts, in any order, each after its length (two bytes)
--- The texts of a chunk are not before its first text, and before that of the next chunk. A chunk is never empty, and the
+-- No text of a chunk is before its first text, or after the first text of the next chunk. A chunk is never empty, and the
 -- directory has exactly its first text: so a text that was removed is nowhere. No text may be the beginning of another one
 -- that goes on with a byte 0 or 1. The head counts the numbers that were given out.
 
@@ -230,15 +230,15 @@ local function texts_before(ordered, high, low, count)
   return texts
 end
 
--- The first `count` texts that are before `high`.
-local function first_texts(ordered, high, count)
-  local texts = {}
-  for _, line in ipairs(call('ZRANGE', ordered.directory, 0, count)) do
+-- The first `count` texts after `low` (exclusive; '' for the beginning) and before `high`.
+local function texts_after(ordered, low, high, count)
+  local texts, bound = {}, low == '' and '-' or '[' .. (line_for(ordered, low) or '')
+  for _, line in ipairs(call('ZRANGEBYLEX', ordered.directory, bound, '+', 'LIMIT', 0, count + 1)) do
     local found = texts_in(chunks_with(ordered, {line})[1])
     table.sort(found, is_before)
     for _, text in ipairs(found) do
       if #texts == count or not is_before(text, high) then return texts end
-      texts[#texts + 1] = text
+      if low == '' or is_before(low, text) then texts[#texts + 1] = text end
     end
   end
   return texts

@@ -32,6 +32,8 @@ pub struct HistoryRound {
     live: Arc<LiveBoard>,
     /// The index of the next shard.
     next: usize,
+    /// The last text that was read of the shard's rows, in the order in which they were accepted.
+    after: Vec<u8>,
     /// Whether the rows of the shards are gone, and folded entries are unlinked.
     drops_folded: bool,
     /// How far that has come in the shard.
@@ -65,6 +67,7 @@ impl Job for Histories {
                 Some(live) => due.push(HistoryRound {
                     live,
                     next: 0,
+                    after: Vec::new(),
                     drops_folded: false,
                     cursor: None,
                 }),
@@ -112,7 +115,9 @@ impl HistoryRound {
             self.cursor = store::drop_folded(&engine.store, &live.shard, cursor.as_deref()).await?;
             self.cursor.is_some()
         } else {
-            fold_oldest(engine, &live.shard, history.is_ending).await?
+            let read = fold_oldest(engine, &live.shard, &self.after, history.is_ending).await?;
+            self.after = read.unwrap_or_default();
+            !self.after.is_empty()
         };
         if !is_more {
             self.next += 1;
@@ -128,6 +133,12 @@ impl HistoryRound {
             return Ok(Progress::Done);
         }
         if !self.drops_folded {
+            for live in &self.live.shards {
+                if store::has_rows(&engine.store, &live.shard).await? {
+                    // A member is being erased, or ids of erased events are to be remembered for longer.
+                    return Ok(Progress::Done);
+                }
+            }
             (self.drops_folded, self.next) = (true, 0);
             return Ok(Progress::More);
         }
@@ -135,15 +146,26 @@ impl HistoryRound {
     }
 }
 
-/// Removes some rows of a shard that have run out, or any if its history ends. Returns whether there may be more.
-async fn fold_oldest(engine: &Engine, shard: &Shard, is_ending: bool) -> Result<bool, StoreError> {
+/// Removes some rows of a shard that have run out, or any if its history ends. Takes the last text that was read before, and
+/// returns the last one of now; `None` at the end.
+async fn fold_oldest(
+    engine: &Engine,
+    shard: &Shard,
+    after: &[u8],
+    is_ending: bool,
+) -> Result<Option<Vec<u8>>, StoreError> {
     let now = engine.clock.now();
     let until = shard.rows_until(now).filter(|_| !is_ending);
     if until.is_none() && !is_ending {
-        return Ok(false);
+        return Ok(None);
     }
-    let rows = store::oldest_rows(&engine.store, shard, until, CALL_FOLDED_MAX).await?;
-    let is_more = rows.len() == CALL_FOLDED_MAX;
+    let rows = store::oldest_rows(&engine.store, shard, after, until, CALL_FOLDED_MAX).await?;
+    let is_full = rows.len() == CALL_FOLDED_MAX;
+    let last = rows.last().filter(|_| is_full);
+    let last = last.map(|placed| placed.text.to_vec());
+    let stubs_until = until
+        .unwrap_or(now)
+        .saturating_sub(shard.definition.idempotency);
     let read = |placed: PlacedRow| {
         let is_kept = !is_ending && !placed.row.is_empty();
         let row = is_kept.then(|| StoredRow::read(shard, &placed.row));
@@ -154,9 +176,9 @@ async fn fold_oldest(engine: &Engine, shard: &Shard, is_ending: bool) -> Result<
         .map(read)
         .collect::<Result<_, StoreError>>()?;
     if !rows.is_empty() {
-        store::fold(&engine.store, shard, &rows, now).await?;
+        store::fold(&engine.store, shard, &rows, (now, stubs_until)).await?;
     }
-    Ok(is_more)
+    Ok(last)
 }
 
 /// Gives a board another state of its history. Without one, a history that was turned on meanwhile begins.

@@ -2,8 +2,8 @@
 //!
 //! A board with `history` keeps a *row* of each event that it accepts (`domain/history.rs`, `scripts/lib/history.lua`), written
 //! in the step that accepts the event. What has no row, because it was accepted before the history was turned on or its row
-//! has run out, is *folded*: one entry for each member and period has what these events made. So whatever has a row can be
-//! taken back exactly, in every window.
+//! has run out, is *folded*: one entry for each member and period has what these events made. So the rows say exactly how an
+//! entry goes on from there.
 //!
 //! - `job.rs` folds rows that have run out, in the order in which their events were accepted, and ends a history that was
 //!   turned off.

@@ -151,7 +151,7 @@ pub struct WaitingEvent {
     pub queued_at: Timestamp,
 }
 
-/// An accepted event. The service remembers it for the board's `idempotency`.
+/// An accepted event. The service remembers it for the board's `idempotency`, and for as long as the board keeps it.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct AppliedEvent {
     /// The event's id.

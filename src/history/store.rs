@@ -63,7 +63,8 @@ impl RowRange {
         let Self::Member(_, [from, to]) = self else {
             return [Vec::new(), END.to_vec()];
         };
-        let time = |at: &Timestamp| TieKey::new(Ties::First, *at).number().to_be_bytes()[1..].to_vec();
+        let time =
+            |at: &Timestamp| TieKey::new(Ties::First, *at).number().to_be_bytes()[1..].to_vec();
         let low = from.as_ref().map_or_else(Vec::new, time);
         [low, to.as_ref().map_or_else(|| END.to_vec(), time)]
     }
@@ -95,22 +96,25 @@ pub async fn rows_before(
     read(store, shard, range, (low, high, false), count).await
 }
 
-/// Up to `count` of the oldest rows, of events that were accepted before an instant.
+/// Up to `count` rows after a text, the oldest first, of events that were accepted before an instant.
 pub async fn oldest_rows(
     store: &Store,
     shard: &Shard,
+    after: &[u8],
     until: Option<Timestamp>,
     count: usize,
 ) -> Result<Vec<PlacedRow>, StoreError> {
     let high = until.map_or_else(|| END.to_vec(), |at| at.us().to_be_bytes()[1..].to_vec());
-    read(
-        store,
-        shard,
-        &RowRange::Taken,
-        (Vec::new(), high, true),
-        count,
-    )
-    .await
+    let between = (after.to_vec(), high, true);
+    read(store, shard, &RowRange::Taken, between, count).await
+}
+
+/// Whether a shard has a row.
+pub async fn has_rows(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
+    let count: u64 = store
+        .command("HLEN", [keys::single(shard, Kind::Events)])
+        .await?;
+    Ok(count > 0)
 }
 
 async fn read(
@@ -139,12 +143,13 @@ async fn read(
 #[derive(Serialize)]
 struct FoldedRow<'a>(&'a str, Vec<(usize, i64, i64)>);
 
-/// Removes rows, the oldest of a shard, and folds those that are given with what they say.
+/// Removes rows of a shard, and folds those that are given with what they say. What is left of erased events is removed if they
+/// were accepted before `stubs_until`.
 pub async fn fold(
     store: &Store,
     shard: &Shard,
     rows: &[(PlacedRow, Option<StoredRow>)],
-    now: Timestamp,
+    (now, stubs_until): (Timestamp, Timestamp),
 ) -> Result<(), StoreError> {
     let mut keys = keys::head_and_registry(shard);
     let mut key = |key: String| {
@@ -177,6 +182,7 @@ pub async fn fold(
         .field("layout", LayoutArgs::new(shard))
         .field("update", update_name(shard))
         .field("remember", remember_ms(shard))
+        .field("stubs_until", stubs_until.us())
         .field("rows", folded)
         .args(
             rows.iter()

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::store::{self, CALL_ROWS_MAX, PlacedRow, RowRange};
 use crate::core::write::store::events::StoredRow;
 use crate::core::{Engine, Error, LiveBoard};
@@ -13,7 +15,7 @@ use crate::domain::time::Timestamp;
 use crate::redis::StoreError;
 use crate::runtime::join::try_join_all;
 
-/// Which kept events are wanted: those for which all holds that is given.
+/// Which kept events are wanted: those that match all that is given.
 #[derive(Clone, Debug, Default)]
 pub struct WantedEvents {
     /// Of this member.
@@ -89,7 +91,7 @@ impl WantedEvents {
 }
 
 /// A part of the list of kept events, with the board: of a member, the last `at` first; otherwise what was accepted last
-/// first. It may have fewer events than `limit`, even none, though more follow.
+/// first. It may have fewer events than `limit`, even none, though more follow, and more if several were accepted at once.
 pub async fn list(
     engine: &Engine,
     board: &BoardId,
@@ -142,20 +144,21 @@ async fn read_part(
         })
         .collect();
     rows.sort_by(|one, other| other.text.cmp(&one.text));
-    let mut events = Vec::new();
+    let (mut events, mut last) = (Vec::new(), None::<Bytes>);
     for placed in rows {
-        let Some(event) = kept(live, &range, &placed)?.filter(|event| wanted.has(&event.row))
-        else {
-            continue;
-        };
-        events.push(event);
-        if events.len() == limit {
-            let next = Some(ListPlace(placed.text.to_vec()));
+        // Shards may have the same text.
+        if events.len() >= limit
+            && let Some(last) = last.as_ref().filter(|last| **last != placed.text)
+        {
+            let next = Some(ListPlace(last.to_vec()));
             return Ok(Part {
                 items: events,
                 next,
             });
         }
+        let event = kept(live, &range, &placed)?;
+        events.extend(event.filter(|event| wanted.has(&event.row)));
+        last = Some(placed.text);
     }
     let next = horizon.map(|horizon| ListPlace(horizon.to_vec()));
     Ok(Part {

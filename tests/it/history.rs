@@ -332,10 +332,7 @@ async fn a_damaged_index_is_repaired_and_a_wrong_entry_is_found() {
         keys[0].clone()
     };
     let index = key("event-index:member").await;
-    world
-        .redis
-        .run(&[b"HDEL", index.as_bytes(), b"ann"])
-        .await;
+    world.redis.run(&[b"HDEL", index.as_bytes(), b"ann"]).await;
     let lost = vec![("unindexed".to_owned(), false); 3];
     assert_eq!(found(Repair::None).await, lost);
     let repaired = vec![("unindexed".to_owned(), true); 3];
@@ -393,4 +390,65 @@ async fn only_those_who_moderate_or_configure_list_all_events() {
         list(&client("a-writer"), "id=e").await[0]["status"],
         "applied"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_ends_once_the_data_of_erased_members_is_removed_and_their_ids_may_be_forgotten()
+{
+    let on = json!({"windows": ["all"], "history": "board"});
+    let world = world(on.clone()).await;
+    let client = world.client();
+    let event = |member: &str| json!({"id": format!("{member}-1"), "member": member, "score": 1, "at": "2026-11-21T12:00:50Z"});
+    for member in ["ann", "bob"] {
+        send(&client, event(member)).await;
+    }
+    client.delete("/v1/boards/b/members/ann").await.expect(204);
+    world.engine().run(&Erasures).await.unwrap();
+    // Another instance erases this member, and takes its time.
+    let erasing: [&[u8]; 4] = [b"HSET", b"st:{b}:1:erasing", b"bob", b"0   "];
+    world.redis.run(&erasing).await;
+    client
+        .put("/v1/boards/b", json!({"windows": ["all"]}))
+        .await
+        .expect(200);
+    for (time, left) in [("12:00:01", 2), ("12:02:00", 1), ("13:05:00", 0)] {
+        if left == 1 {
+            let erased: [&[u8]; 3] = [b"HDEL", b"st:{b}:1:erasing", b"bob"];
+            world.redis.run(&erased).await;
+        }
+        world.set_time(&format!("2026-11-21T{time}Z"));
+        world.engine().run(&Histories).await.unwrap();
+        assert_eq!(rows(&world).await, left, "{time}");
+        if left > 0 {
+            let again = send(&client, event("ann")).await;
+            assert_eq!(again["status"], "duplicate", "{time}");
+        }
+    }
+    let stored = world
+        .redis
+        .run(&[b"HGET", b"st:{b}", b"definition"])
+        .await
+        .text();
+    assert!(stored.contains(r#""data_format":2"#), "{stored}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ending_a_history_leaves_what_only_looks_like_a_folded_entry() {
+    let definition =
+        |history: Value| json!({"windows": ["all"], "history": history, "uniques": "member"});
+    let world = world(definition(json!("board"))).await;
+    let client = world.client();
+    send(
+        &client,
+        json!({"id": "e", "member": "x:folded", "score": 1, "voter": "v"}),
+    )
+    .await;
+    let voters = world.redis.keys("st:{b}*x:folded").await;
+    assert_eq!(voters.len(), 1);
+    client
+        .put("/v1/boards/b", definition(Value::Null))
+        .await
+        .expect(200);
+    world.engine().run(&Histories).await.unwrap();
+    assert_eq!(world.redis.keys("st:{b}*x:folded").await, voters);
 }
