@@ -179,27 +179,26 @@ async fn every_script_has_a_shebang_and_reading_scripts_can_not_write() {
         // What is to be forgotten is, even where there is no memory left.
         let deletes = *script.sha == *script::DELETE_PROFILES.sha;
         let first = script.source.lines().next().unwrap();
-        let expected = match script.name {
-            _ if checks => "#!lua flags=no-writes",
-            // What is written in two forms, one of them for a Redis whose memory is full.
-            _ if *script::AUDIT_BRIEF.sha == *script.sha => "#!lua flags=allow-oom",
-            _ if deletes => "#!lua flags=allow-oom",
-            "read" | "hidden" | "journal" | "periods" | "read_rewards" | "erasures"
-            | "audit_read" | "quotas" | "reserved" | "scan" | "news" | "refused" | "ties"
-            | "players" | "seated" | "letters" | "waiting" | "tasks" | "find_names" => {
-                "#!lua flags=no-writes"
-            }
-            "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
-            "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
-            | "api_key" | "unneeded" | "note" | "forget_note" | "forget_names" | "purge"
-            | "lease" | "settle" | "shard" | "voters" | "export_voters" | "union" | "erase"
-            | "forget" | "hidden_list" | "prune_journal" | "note_task" | "end_orders"
-            | "begin_forgetting" | "forget_order" | "end_line" | "staleness" | "webhook"
-            | "give_back" | "clear_queue" | "unlist_queue" | "discard" | "format" => {
-                "#!lua flags=allow-oom"
-            }
-            _ => "#!lua",
-        };
+        let expected =
+            match script.name {
+                _ if checks => "#!lua flags=no-writes",
+                // What is written in two forms, one of them for a Redis whose memory is full.
+                _ if *script::AUDIT_BRIEF.sha == *script.sha => "#!lua flags=allow-oom",
+                _ if deletes => "#!lua flags=allow-oom",
+                "read" | "hidden" | "journal" | "periods" | "read_rewards" | "erasures"
+                | "audit_read" | "quotas" | "reserved" | "scan" | "news" | "refused" | "ties"
+                | "players" | "seated" | "letters" | "waiting" | "tasks" | "find_names"
+                | "reviews" => "#!lua flags=no-writes",
+                "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
+                "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin"
+                | "announce" | "api_key" | "unneeded" | "note" | "forget_note" | "forget_names"
+                | "purge" | "lease" | "settle" | "shard" | "voters" | "export_voters" | "union"
+                | "erase" | "forget" | "hidden_list" | "prune_journal" | "note_task"
+                | "end_orders" | "begin_forgetting" | "forget_order" | "end_line" | "staleness"
+                | "webhook" | "give_back" | "clear_queue" | "unlist_queue" | "discard"
+                | "format" => "#!lua flags=allow-oom",
+                _ => "#!lua",
+            };
         assert_eq!(first, expected, "{}", script.name);
     }
 }
@@ -225,7 +224,7 @@ async fn scripts_that_touch_undeclared_keys_do_nothing_while_their_slot_moves() 
         (&script::SHARD, 1, &["1"; 3]),
         (&script::PURGE, 2, &["1"; 3]),
         (&script::FORGET_NAMES, 2, &["1"]),
-        (&script::PROFILES, 6, &["m", "x", "{}", "1", "", ""]),
+        (&script::PROFILES, 6, &["m", "x", "{}", "1", "", "", "5"]),
         (&script::BEGIN_SESSION, 2, &["{}", "1", "1"]),
     ];
     for is_moving in [false, true] {
