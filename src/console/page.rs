@@ -18,6 +18,7 @@ use crate::domain::board::FieldError;
 use crate::domain::timezone::Zone;
 use crate::http::extract::{in_query, invalid};
 use crate::http::observe::HasBody;
+use crate::moderation::routes::HiddenList;
 use crate::operations::overview::work::Overview;
 
 /// The response to a request for a page, or to a form.
@@ -53,8 +54,8 @@ pub(super) struct Frame {
     query: Form,
     /// The path of the page, where its lists have their other parts.
     pub(super) path: String,
-    /// What waits or fails, once it was read, if the visitor may know that.
-    overview: OnceCell<Option<Arc<Overview>>>,
+    /// What is around the page, once it was read.
+    around: OnceCell<Around>,
     /// The token that forms send.
     pub(super) token: String,
     /// The top of a page of a board; empty elsewhere.
@@ -71,6 +72,15 @@ pub(super) struct Frame {
     pub(super) problem: Option<Problem>,
     /// The equivalent curl commands, one per line.
     pub(super) curl: Vec<String>,
+}
+
+/// What is around a page, as far as the visitor may know that.
+#[derive(Default)]
+struct Around {
+    /// What waits or fails.
+    overview: Option<Arc<Overview>>,
+    /// How many members of the page's board are hidden.
+    hidden: u64,
 }
 
 /// A link to a page.
@@ -163,7 +173,7 @@ impl Frame {
             token: visitor.token(),
             visitor: visitor.clone(),
             path: path.to_owned(),
-            overview: OnceCell::new(),
+            around: OnceCell::new(),
             heading: Heading::default(),
             crumbs: Vec::new(),
             clock: Clock {
@@ -232,21 +242,41 @@ impl Frame {
         self
     }
 
-    /// What waits or fails, if the visitor may know that, and it can be read: a page works without it.
+    /// Reads what is around the page, if the visitor may know that, and it can be read: a page works without it.
     pub(super) async fn look_around(&self) -> Option<&Arc<Overview>> {
-        let visitor = &self.visitor;
-        let read = self.overview.get_or_init(async || {
-            if !visitor.may_look_around() {
-                return None;
-            }
-            visitor.read("/v1/overview").await.ok().map(Arc::new)
+        let around = self.around.get_or_init(async || {
+            let (overview, hidden) = join!(self.read_overview(), self.count_hidden());
+            Around { overview, hidden }
         });
-        read.await.as_ref()
+        around.await.overview.as_ref()
+    }
+
+    async fn read_overview(&self) -> Option<Arc<Overview>> {
+        if !self.visitor.may_look_around() {
+            return None;
+        }
+        let overview = self.visitor.read("/v1/overview").await;
+        overview.ok().map(Arc::new)
+    }
+
+    async fn count_hidden(&self) -> u64 {
+        let board = self.visitor.path.field("board");
+        if board.is_empty() || !self.visitor.may_on(Scope::Moderate, board) {
+            return 0;
+        }
+        let counted_at = v1_with(&["boards", board, "hidden"], &[("limit", "1")]);
+        let counted = self.visitor.read(&counted_at).await;
+        counted.map_or(0, |list: HiddenList| list.total.unwrap_or_default())
     }
 
     /// What waits or fails, if it was read.
     pub(super) fn overview(&self) -> Option<&Overview> {
-        self.overview.get()?.as_deref()
+        self.around.get()?.overview.as_deref()
+    }
+
+    /// How many members of the page's board are hidden, if it was read.
+    pub(super) fn hidden(&self) -> u64 {
+        self.around.get().map_or(0, |around| around.hidden)
     }
 
     /// Fills in the form, unless it is shown again as it was sent. A refused confirmation leaves the page's form as stored.
@@ -263,20 +293,15 @@ impl Frame {
         read_at
     }
 
-    /// The response to a GET. Next to the first one of a page the overview is read, for the side bar.
-    pub(super) async fn get<T: DeserializeOwned>(&self, address: &str) -> Result<T, Problem> {
-        let (found, _) = join!(self.visitor.read(address), self.look_around());
-        found
-    }
-
-    /// Adds the curl command that reads a route of `/v1`, and reads it.
+    /// Adds the curl command that reads a route of `/v1`, and reads it; next to it, what is around the page.
     pub(super) async fn read<T: DeserializeOwned>(
         &mut self,
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Result<T, Problem> {
         let read_at = self.reading(path, query);
-        self.get(&read_at).await
+        let (found, _) = join!(self.visitor.read(&read_at), self.look_around());
+        found
     }
 
     /// Adds the curl command that sends this body to a path of `/v1`.

@@ -352,7 +352,7 @@ pub(super) async fn of_window(
             None => frame.summary(&board).await,
         }
     };
-    let (found, summary) = join!(frame.get::<PageBody>(&read_at), summary);
+    let (found, summary) = join!(frame.visitor.read::<PageBody>(&read_at), summary);
     let found = unless(found, |kind| kind == COHORT_REQUIRED)?;
     let summary = summary?;
     frame.set_standing(&summary, window, "Standings", window);
