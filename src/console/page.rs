@@ -54,8 +54,9 @@ pub(super) struct Frame {
     query: Form,
     /// The path of the page, where its lists have their other parts.
     pub(super) path: String,
-    /// What is around the page, once it was read.
-    around: OnceCell<Around>,
+    /// What waits or fails, and how many members of the page's board are hidden, once that was read, as far as the visitor
+    /// may know it.
+    around: OnceCell<(Option<Arc<Overview>>, u64)>,
     /// The token that forms send.
     pub(super) token: String,
     /// The top of a page of a board; empty elsewhere.
@@ -72,15 +73,6 @@ pub(super) struct Frame {
     pub(super) problem: Option<Problem>,
     /// The equivalent curl commands, one per line.
     pub(super) curl: Vec<String>,
-}
-
-/// What is around a page, as far as the visitor may know that.
-#[derive(Default)]
-struct Around {
-    /// What waits or fails.
-    overview: Option<Arc<Overview>>,
-    /// How many members of the page's board are hidden.
-    hidden: u64,
 }
 
 /// A link to a page.
@@ -242,41 +234,37 @@ impl Frame {
         self
     }
 
-    /// Reads what is around the page, if the visitor may know that, and it can be read: a page works without it.
+    /// Reads what is around the page, if the visitor may know that, and it can be read: a page works without it. Returns what
+    /// waits or fails.
     pub(super) async fn look_around(&self) -> Option<&Arc<Overview>> {
-        let around = self.around.get_or_init(async || {
-            let (overview, hidden) = join!(self.read_overview(), self.count_hidden());
-            Around { overview, hidden }
-        });
-        around.await.overview.as_ref()
-    }
-
-    async fn read_overview(&self) -> Option<Arc<Overview>> {
-        if !self.visitor.may_look_around() {
-            return None;
-        }
-        let overview = self.visitor.read("/v1/overview").await;
-        overview.ok().map(Arc::new)
-    }
-
-    async fn count_hidden(&self) -> u64 {
-        let board = self.visitor.path.field("board");
-        if board.is_empty() || !self.visitor.may_on(Scope::Moderate, board) {
-            return 0;
-        }
-        let counted_at = v1_with(&["boards", board, "hidden"], &[("limit", "1")]);
-        let counted = self.visitor.read(&counted_at).await;
-        counted.map_or(0, |list: HiddenList| list.total.unwrap_or_default())
+        let visitor = &self.visitor;
+        let overview = async || {
+            if !visitor.may_look_around() {
+                return None;
+            }
+            visitor.read("/v1/overview").await.ok().map(Arc::new)
+        };
+        let hidden = async || {
+            let board = visitor.path.given("board")?;
+            visitor.require_on(Scope::Moderate, board).ok()?;
+            let counted_at = v1_with(&["boards", board, "hidden"], &[("limit", "1")]);
+            visitor.read::<HiddenList>(&counted_at).await.ok()?.total
+        };
+        let read = async || {
+            let (overview, hidden) = join!(overview(), hidden());
+            (overview, hidden.unwrap_or_default())
+        };
+        self.around.get_or_init(read).await.0.as_ref()
     }
 
     /// What waits or fails, if it was read.
     pub(super) fn overview(&self) -> Option<&Overview> {
-        self.around.get()?.overview.as_deref()
+        self.around.get()?.0.as_deref()
     }
 
     /// How many members of the page's board are hidden, if it was read.
     pub(super) fn hidden(&self) -> u64 {
-        self.around.get().map_or(0, |around| around.hidden)
+        self.around.get().map_or(0, |(_, hidden)| *hidden)
     }
 
     /// Fills in the form, unless it is shown again as it was sent. A refused confirmation leaves the page's form as stored.

@@ -36,6 +36,8 @@ pub(super) struct Place {
     pub(super) tiers: Vec<TierBody>,
     /// Whether the viewer may let it join and leave a league.
     pub(super) may_join: bool,
+    /// The command that reads its entry.
+    curl: String,
 }
 
 impl Place {
@@ -44,10 +46,25 @@ impl Place {
         if !case.is_of_board() {
             return Ok(None);
         }
-        let (member, board, window) = (&case.member, &case.board, &case.window);
+        let Case {
+            member,
+            board,
+            window,
+            key,
+            hidden,
+            ..
+        } = case;
         let may_write = viewer.may_on(Scope::Write, board);
         let may_moderate = viewer.may_on(Scope::Moderate, board);
-        let found_at = read_at(viewer, case);
+        let may_read = viewer.may_on(Scope::Read, board);
+        let query = [
+            ("key", &**key),
+            ("around", AROUND),
+            ("hidden", hidden),
+            ("include", if may_read { "profile" } else { "" }),
+        ];
+        let path = ["boards", board, "standings", window, "members", member];
+        let (found_at, played_at) = (v1_with(&path, &query), v1(&played_path(case)));
         let tiers_at = v1(&["boards", board, "standings", window, "tiers"]);
         let league = async {
             if !may_moderate && !may_write {
@@ -59,13 +76,13 @@ impl Place {
             if !may_moderate {
                 return Ok(None);
             }
-            let player = viewer.read(&v1(&played_at(case))).await;
+            let player = viewer.read(&played_at).await;
             // The board may be no league, or closed.
             unless(player, |kind| [NO_LEAGUE, BOARD_CLOSED].contains(&kind))
         };
         let (found, history, summary, league, player) = join!(
             viewer.read::<MemberBody>(&found_at),
-            viewer.history(board, window, member, &case.hidden),
+            viewer.history(board, window, member, hidden),
             viewer.summary(board),
             league,
             player,
@@ -75,6 +92,7 @@ impl Place {
         let around = found.as_mut().and_then(|found| found.around.take());
         Ok(Some(Self {
             around: neighbours(&summary, around.unwrap_or_default()),
+            curl: viewer.curl(&found_at),
             summary,
             found,
             history,
@@ -87,12 +105,11 @@ impl Place {
     /// Adds the commands of what it shows, and of what can be done on the board.
     pub(super) fn examples(&self, frame: &mut Frame, case: &Case) {
         let Case { member, board, .. } = case;
-        let read_at = read_at(&frame.visitor, case);
-        frame.curl.push(frame.visitor.curl(&read_at));
+        frame.curl.push(self.curl.clone());
         if self.player.is_some() {
-            let played_at = played_at(case);
-            frame.reading(&played_at, &[]);
-            frame.example(&Method::PUT, &played_at, Some(&json!({"tier": "TIER"})));
+            let own = played_path(case);
+            frame.reading(&own, &[]);
+            frame.example(&Method::PUT, &own, Some(&json!({"tier": "TIER"})));
         }
         if self.may_join {
             let own = json!({"member": member});
@@ -147,23 +164,7 @@ fn neighbours(summary: &SummaryBody, entries: Vec<EntryBody>) -> Vec<Neighbour> 
     entries.collect()
 }
 
-/// The address of the member's entry with its neighbours.
-fn read_at(viewer: &Visitor, case: &Case) -> String {
-    let may_read = viewer.may_on(Scope::Read, &case.board);
-    let query = [
-        ("key", &*case.key),
-        ("around", AROUND),
-        ("hidden", &case.hidden),
-        ("include", if may_read { "profile" } else { "" }),
-    ];
-    let standing = ["boards", &case.board, "standings", &case.window];
-    v1_with(
-        &[&standing[..], &["members", &case.member]].concat(),
-        &query,
-    )
-}
-
 /// The path of what moderators may know about a member of a league.
-fn played_at(case: &Case) -> [&str; 5] {
+fn played_path(case: &Case) -> [&str; 5] {
     ["boards", &case.board, "league", "members", &case.member]
 }

@@ -166,17 +166,6 @@ impl HiddenMember {
     }
 }
 
-impl HiddenList {
-    fn new(found: Part<(MemberId, Hide), MemberId>, total: Option<u64>) -> Self {
-        let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));
-        Self {
-            hidden,
-            next,
-            total,
-        }
-    }
-}
-
 /// A hide from a request, starting now.
 fn hide(
     reason: &str,
@@ -331,7 +320,12 @@ pub async fn hidden(
         total = Some(count);
         found
     };
-    Ok(JsonResponse(HiddenList::new(found, total)))
+    let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));
+    Ok(JsonResponse(HiddenList {
+        hidden,
+        next,
+        total,
+    }))
 }
 
 /// Hide a member on many boards, or bring it back.
@@ -433,7 +427,13 @@ pub async fn orders(
         Some(member) => Part::last(work::orders_for(&app.engine, &[member]).await?),
         None => work::list_orders(&app.engine, after.as_ref(), limit).await?,
     };
-    Ok(JsonResponse(HiddenList::new(found, None)))
+    let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));
+    let total = None;
+    Ok(JsonResponse(HiddenList {
+        hidden,
+        next,
+        total,
+    }))
 }
 
 /// Erase a member of a board.
