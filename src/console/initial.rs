@@ -7,7 +7,6 @@ use serde_json::Number;
 
 use super::lines::{FAULTS_SHOWN, Fault, LINES_SHOWN, parse};
 use super::prelude::*;
-use super::shown::counted;
 use crate::boards::initial::routes::{InitialEntry, InitialList};
 use crate::domain::board::FieldError;
 
@@ -76,22 +75,10 @@ pub(super) struct InitialPage {
 }
 
 impl InitialPage {
-    /// What would be done.
-    fn effect(&self) -> String {
-        let scores = self.preview.iter().filter(|line| line.score.is_some());
-        let (set, all) = (scores.count(), self.preview.len());
-        format!(
-            "{} will be set, {} taken away.",
-            counted(set, "score"),
-            all - set
-        )
-    }
-}
-
-impl Line {
-    fn value(&self) -> String {
-        let score = self.score.as_ref();
-        score.map_or_else(|| "none".to_owned(), Number::to_string)
+    /// How many scores would be set; the others would be removed.
+    fn set(&self) -> usize {
+        let lines = self.preview.iter();
+        lines.filter(|line| line.score.is_some()).count()
     }
 }
 

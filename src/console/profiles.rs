@@ -5,7 +5,6 @@ use serde::Deserialize;
 
 use super::lines::{FAULTS_SHOWN, Fault, LINES_SHOWN, Record, parse};
 use super::prelude::*;
-use super::shown::counted;
 use crate::http::problem::ProblemBody;
 
 /// The fields of a line; the last two may be left out.
@@ -43,10 +42,6 @@ impl Line {
             profile,
         })
     }
-
-    fn value(&self) -> &str {
-        &self.name
-    }
 }
 
 /// The profiles of a text, or what is wrong with it.
@@ -79,11 +74,6 @@ struct ProfilesPage {
 }
 
 impl ProfilesPage {
-    /// What would be done.
-    fn effect(&self) -> String {
-        format!("{} will be stored.", counted(self.preview.len(), "profile"))
-    }
-
     async fn new(viewer: &Visitor) -> Result<Self, Problem> {
         let example = json!({"profiles": [{"member": "999", "name": "Ann"}]});
         viewer.require(Scope::Write)?;
