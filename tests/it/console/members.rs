@@ -655,7 +655,7 @@ async fn profiles_are_read_from_lines_and_each_wrong_line_is_reported() {
         .await
         .expect(200);
     for part in [
-        "2 profiles will be stored",
+        "2 profiles would be stored",
         "Ann the Great",
         "value=\"save\"",
     ] {
