@@ -256,19 +256,26 @@ impl fmt::Display for ReviewPlace {
     }
 }
 
-/// Up to `count` members after `after` whose names have this review status, those with the oldest review first.
+/// Up to `count` members after `after` whose names have this review status, those with the oldest review first; and how many
+/// members each status has.
 pub async fn reviewed(
     store: &Store,
     status: ReviewStatus,
     after: Option<&ReviewPlace>,
     count: usize,
-) -> Result<Vec<ReviewPlace>, StoreError> {
+) -> Result<(Vec<ReviewPlace>, [u64; 3]), StoreError> {
     let listed =
         ProfileBucket::all().map(|bucket| reviewed_in(store, bucket, status, after, count));
-    let mut places = try_join_all(listed).await?.concat();
+    let (mut places, mut counts) = (Vec::new(), [0; 3]);
+    for (found, counted) in try_join_all(listed).await? {
+        places.extend(found);
+        for (count, own) in counts.iter_mut().zip(counted) {
+            *count += own;
+        }
+    }
     places.sort_unstable();
     places.truncate(count);
-    Ok(places)
+    Ok((places, counts))
 }
 
 /// Those of one bucket.
@@ -278,19 +285,20 @@ pub async fn reviewed_in(
     status: ReviewStatus,
     after: Option<&ReviewPlace>,
     count: usize,
-) -> Result<Vec<ReviewPlace>, StoreError> {
+) -> Result<(Vec<ReviewPlace>, [u64; 3]), StoreError> {
     let (at_ms, member) = after.map_or((-1, ""), |place| (place.at_ms, place.member.as_str()));
-    let Flat(found) = store
+    let (counts, Flat(found)) = store
         .call(&script::REVIEWS, &bucket.tag())
-        .key(keys::reviews(bucket, status))
+        .keys(ReviewStatus::ALL.map(|status| keys::reviews(bucket, status)))
+        .arg(1 + status as usize)
         .arg(at_ms)
         .arg(member)
         .arg(count)
-        .read::<Flat<(String, i64)>>()
+        .read::<(_, Flat<(String, i64)>)>()
         .await?;
     let places = found.into_iter().filter_map(|(member, at_ms)| {
         let member = MemberId::parse(&member).ok()?;
         Some(ReviewPlace { at_ms, member })
     });
-    Ok(places.collect())
+    Ok((places.collect(), counts))
 }

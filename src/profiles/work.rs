@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tokio::try_join;
 use utoipa::ToSchema;
 
 use super::store::{self, ProfileChange, ProfileWritten, ReviewPlace, StoredProfile};
@@ -215,12 +214,7 @@ pub async fn reviewed(
     count: usize,
 ) -> Result<(Part<FoundProfile, ReviewPlace>, ReviewCounts), Error> {
     let store = &engine.store;
-    let (places, pending, approved, blocked) = try_join!(
-        store::reviewed(store, status, after, count + 1),
-        store::count_reviewed(store, ReviewStatus::Pending),
-        store::count_reviewed(store, ReviewStatus::Approved),
-        store::count_reviewed(store, ReviewStatus::Blocked),
-    )?;
+    let (places, counts) = store::reviewed(store, status, after, count + 1).await?;
     let Part { items, next } = Part::split(places, count, ReviewPlace::clone);
     let ids = items.iter().map(|place| Arc::from(place.member.as_str()));
     let profiles = read(engine, ids).await?;
@@ -232,6 +226,7 @@ pub async fn reviewed(
             (record.review.status == status).then_some(FoundProfile { member, record })
         })
         .collect();
+    let [pending, approved, blocked] = counts;
     let counts = ReviewCounts {
         pending,
         approved,

@@ -98,7 +98,7 @@ async fn fill(store: &Store, bucket: ProfileBucket, place: Place) -> Result<Opti
         return Ok(None);
     };
     let after = place.after.as_ref();
-    let places = profiles::reviewed_in(store, bucket, status, after, STEP_PROFILES).await?;
+    let (places, _) = profiles::reviewed_in(store, bucket, status, after, STEP_PROFILES).await?;
     let ids: Vec<_> = places.iter().map(|place| place.member.as_str()).collect();
     let stored = profiles::load(store, &ids).await?;
     let last = places.last().cloned();

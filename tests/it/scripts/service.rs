@@ -164,6 +164,7 @@ async fn names_are_listed_after_any_place_by_their_reviews() {
     redis
         .command(&format!("ZADD {key} 0 b 0 a 5 Ä 5 Z 5 d 7 a2"))
         .await;
+    let keys = ["st:{profiles:07}:blocked", key, "st:{profiles:07}:approved"];
     for (at, member, found) in [
         ("-1", "", &["a", "0", "b", "0"][..]),
         ("0", "a", &["b", "0", "Z", "5"]),
@@ -173,9 +174,11 @@ async fn names_are_listed_after_any_place_by_their_reviews() {
         ("6", "d", &["a2", "7"]),
         ("7", "a2", &[]),
     ] {
-        let args = [at, member, "2"].map(str::as_bytes);
-        let listed = run(&redis, &script::REVIEWS, &[key], &args).await;
-        assert_eq!(listed, Reply::texts(found), "{at} {member}");
+        let args = ["2", at, member, "2"].map(str::as_bytes);
+        let listed = run(&redis, &script::REVIEWS, &keys, &args).await;
+        let counts = [0, 6, 0].map(Reply::Integer).to_vec();
+        let expected = [Reply::List(counts), Reply::texts(found)].to_vec();
+        assert_eq!(listed, Reply::List(expected), "{at} {member}");
     }
 }
 
