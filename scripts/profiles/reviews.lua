@@ -2,7 +2,7 @@
 -- Uses: lib/name_words.lua
 --
 -- Takes: 3 keys, 4 arguments
--- KEYS[1…3] the members whose name is pending, approved or blocked, by the instants of their reviews: sorted sets
+-- KEYS[1] the members whose name is pending, by the instants of their reviews: sorted set; KEYS[2] approved; KEYS[3] blocked
 -- ARGV[1] which of the three is listed
 -- ARGV[2] an instant and ARGV[3] a member: the list begins after this place, which need not be taken. '-1' and '' begin it
 -- ARGV[4] how many at most

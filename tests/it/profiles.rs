@@ -1,7 +1,5 @@
 //! Profiles: writing them, reading them with entries, reviewing their names.
 
-use std::time::Duration;
-
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -724,10 +722,10 @@ async fn nobody_approves_a_name_they_wrote() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn moderators_have_a_list_of_names() {
-    let (_world, [writer, moderator, _], _following) = keyed().await;
+    let (world, [writer, moderator, _], _following) = keyed().await;
     // The name that has waited longest comes first.
     name(&writer, "z", "First").await;
-    tokio::time::sleep(Duration::from_millis(2)).await;
+    world.set_time("2026-11-21T12:01:00Z");
     let members: Vec<String> = (0..250).map(|place| format!("m-{place:03}")).collect();
     let profile = |member: &String| json!({"member": member, "name": format!("N {member}")});
     let profiles: Vec<Value> = members.iter().map(profile).collect();
@@ -735,14 +733,14 @@ async fn moderators_have_a_list_of_names() {
         .post("/v1/profiles", json!({"profiles": profiles}))
         .await
         .expect(200);
-    for (member, status) in [
-        ("m-249", "approved"),
-        ("m-100", "blocked"),
-        ("m-007", "approved"),
+    for (member, status, now) in [
+        ("m-249", "approved", "2026-11-21T12:02:00Z"),
+        ("m-100", "blocked", "2026-11-21T12:03:00Z"),
+        ("m-007", "approved", "2026-11-21T12:04:00Z"),
     ] {
+        world.set_time(now);
         let body = json!({"name": format!("N {member}"), "status": status});
         review(&moderator, member, body).await.expect(200);
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let listed = async |status: &str, limit: usize| {
         let (mut found, mut after) = (Vec::new(), String::new());
