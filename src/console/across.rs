@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use tokio::try_join;
+
 use super::address::member_everywhere;
 use super::boards::{Defined, List};
-use super::case::Face;
+use super::case::{Case, Face};
 use super::prelude::*;
 use crate::http::problem::FORBIDDEN;
 use crate::moderation::routes::HiddenMember;
@@ -30,33 +32,40 @@ pub(super) struct Across {
     /// The boards that could not be read.
     pub(super) problems: Vec<BoardProblem>,
     pub(super) parts: Parts,
+    /// The commands that read the same.
+    pub(super) curl: Vec<String>,
 }
 
+/// What was found of a member on a board, and its hide there.
+type Found = (Defined, (BoardStanding, Option<HiddenMember>));
+
 impl Across {
-    /// Reads the boards after `after` but for `own`; `None` if the viewer may list none.
-    pub(super) async fn read(
-        frame: &mut Frame,
-        member: &str,
-        own: &str,
-        after: &str,
-    ) -> Result<Option<Self>, Problem> {
-        if frame.visitor.require_anywhere(Scope::Read).is_err() {
+    /// Reads the boards of a part of the list but for that of the page; `None` if the viewer may list none.
+    pub(super) async fn read(visitor: &Visitor, case: &Case) -> Result<Option<Self>, Problem> {
+        if visitor.require_anywhere(Scope::Read).is_err() {
             return Ok(None);
         }
+        let Case { member, after, .. } = case;
         let listed_at = v1_with(&["boards"], &[("after", after), ("limit", BOARDS_MAX)]);
-        let list: Result<List, Problem> = frame.get(&listed_at).await;
+        let list: Result<List, Problem> = visitor.read(&listed_at).await;
         let Some(list) = unless(list, |kind| kind == FORBIDDEN)? else {
             return Ok(None);
         };
         let mut by_window: BTreeMap<String, Vec<Defined>> = BTreeMap::new();
-        for board in list.boards.into_iter().filter(|board| board.board != own) {
+        let others = list.boards.into_iter();
+        for board in others.filter(|other| other.board != case.board) {
             if let Some(window) = board.widest().map(str::to_owned) {
                 by_window.entry(window).or_default().push(board);
             }
         }
+        let found = by_window
+            .into_iter()
+            .map(|(window, boards)| standings(visitor, member, window, boards));
         let (mut lines, mut absent, mut problems) = (Vec::new(), Vec::new(), Vec::new());
-        for (window, boards) in by_window {
-            for (board, (answer, hide)) in standings(frame, member, &window, boards).await? {
+        let mut curl = Vec::new();
+        for (window, read_at, found) in try_join_all(found).await? {
+            curl.push(visitor.curl(&read_at));
+            for (board, (answer, hide)) in found {
                 match answer {
                     BoardStanding::Entry(place) if place.entry.is_some() || hide.is_some() => {
                         lines.push(Line { board, place, hide });
@@ -71,11 +80,12 @@ impl Across {
             lines,
             absent,
             problems,
+            curl,
             parts: Parts {
                 listed: "boards",
                 first: (!after.is_empty()).then(|| member_everywhere(member)),
                 next: list.next.map(|next| {
-                    let query = [("member", member), ("after", &*next)];
+                    let query = [("member", &**member), ("after", &*next)];
                     address(&["console", "member"], &query)
                 }),
             },
@@ -94,40 +104,44 @@ impl Across {
     }
 }
 
-/// The standings of a member as everybody sees them; for moderators, each with its hide.
+/// A window of boards, the address of a member's standings in it, and these as everybody sees them; for moderators, each with
+/// its hide.
 async fn standings(
-    frame: &mut Frame,
+    visitor: &Visitor,
     member: &str,
-    window: &str,
+    window: String,
     boards: Vec<Defined>,
-) -> Result<impl Iterator<Item = (Defined, (BoardStanding, Option<HiddenMember>))>, Problem> {
+) -> Result<(String, String, Vec<Found>), Problem> {
     let path = ["members", member, "standings"];
     let named: Vec<&str> = boards.iter().map(|board| &*board.board).collect();
     let named = named.join(",");
-    let mut query = vec![
-        ("boards", &*named),
-        ("window", window),
-        ("include", "profile"),
-    ];
-    let found: MemberStandings = frame.read(&path, &query).await?;
-    let mut seen = Vec::new();
-    if frame.visitor.require_anywhere(Scope::Moderate).is_ok() {
-        query.push(("hidden", "include"));
-        let with_hidden: MemberStandings = frame.get(&v1_with(&path, &query)).await?;
-        seen = with_hidden.standings;
-    }
+    let query = |more| v1_with(&path, &[("boards", &*named), ("window", &window), more]);
+    // Those who may read profiles get that of the member from its own route.
+    let with_profile = if visitor.may(Scope::Write) {
+        ""
+    } else {
+        "profile"
+    };
+    let read_at = query(("include", with_profile));
+    let with_hidden_at = query(("hidden", "include"));
+    let with_hidden = async {
+        if visitor.require_anywhere(Scope::Moderate).is_err() {
+            return Ok(None);
+        }
+        visitor.read(&with_hidden_at).await.map(Some)
+    };
+    let (found, seen): (MemberStandings, Option<MemberStandings>) =
+        try_join!(visitor.read(&read_at), with_hidden)?;
     // Both are in the order of the request.
-    let seen = seen
-        .into_iter()
-        .map(Some)
-        .chain(std::iter::repeat_with(|| None));
-    let visitor = &frame.visitor;
+    let seen = seen.into_iter().flat_map(|seen| seen.standings);
+    let seen = seen.map(Some).chain(std::iter::repeat_with(|| None));
     let found = found.standings.into_iter().zip(seen);
     let found = found.map(async |(answer, seen)| {
         let hide = find_hide(visitor, member, seen.as_ref()).await?;
         Ok::<_, Problem>((answer, hide))
     });
-    Ok(boards.into_iter().zip(try_join_all(found).await?))
+    let found = boards.into_iter().zip(try_join_all(found).await?);
+    Ok((window, read_at, found.collect()))
 }
 
 /// The member's hide on a board, if its entry, as moderators see it, is marked as hidden.

@@ -1,6 +1,7 @@
 //! A board: its windows with their running periods, and its definition.
 
 use axum::response::{IntoResponse, Redirect};
+use tokio::join;
 
 use super::page::Tab;
 use super::prelude::*;
@@ -27,7 +28,8 @@ pub(super) struct Heading {
     pub(super) parts: Vec<Tab>,
 }
 
-/// The tab that also has a count.
+/// The tabs that also have a count.
+const MODERATION: &str = "Moderation";
 const QUEUE: &str = "Events & queue";
 
 /// The pages of a board: the tab, the part of it, its address below the board, and what a visitor needs to see it. A page
@@ -36,7 +38,7 @@ const PAGES: [(&str, &str, &str, Scope); 10] = [
     ("Standings", "Standings", "", Scope::Read),
     ("Results", "Results", "/standings/{}/periods", Scope::Read),
     ("Charts", "Charts", "/standings/{}/charts", Scope::Read),
-    ("Moderation", "Hidden members", "/hidden", Scope::Moderate),
+    (MODERATION, "Hidden members", "/hidden", Scope::Moderate),
     (QUEUE, "Events", "/events", Scope::Write),
     (QUEUE, "Queue", "/queue", Scope::Configure),
     (QUEUE, "Quotas", "/quotas", Scope::Read),
@@ -81,9 +83,10 @@ impl Heading {
                 tabs.push(to(name, page, *name == tab));
             }
         }
-        let queued = frame.queued(board);
-        if let Some(tab) = tabs.iter_mut().find(|tab| tab.name == QUEUE && queued > 0) {
-            tab.name = format!("{QUEUE} · {}", grouped(&queued));
+        for (name, count) in [(MODERATION, frame.hidden()), (QUEUE, frame.queued(board))] {
+            if let Some(tab) = tabs.iter_mut().find(|tab| tab.name == name && count > 0) {
+                tab.name = format!("{name} · {}", grouped(&count));
+            }
         }
         let parts = pages().filter(|(name, ..)| *name == tab);
         let parts = parts.map(|(_, part, page, _)| to(part, page, *part == current));
@@ -198,9 +201,10 @@ impl Frame {
         Ok(summary)
     }
 
-    /// The summary of a board.
+    /// The summary of a board; next to it, what is around the page is read.
     pub(super) async fn summary(&self, board: &str) -> Result<SummaryBody, Problem> {
-        self.get(&v1(&["boards", board, "summary"])).await
+        let (summary, _) = join!(self.visitor.summary(board), self.look_around());
+        summary
     }
 }
 

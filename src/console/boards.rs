@@ -147,13 +147,13 @@ pub(super) async fn search(frame: &mut Frame, query: &str, tag: &str) -> Result<
     let mut boards: Vec<Defined> = Vec::new();
     if BoardId::parse(query).is_ok() {
         // The list begins after the board whose id is the query itself.
-        let own: Result<Defined, _> = frame.get(&v1(&["boards", query])).await;
+        let own: Result<Defined, _> = frame.visitor.read(&v1(&["boards", query])).await;
         let own = unless(own, |kind| {
             kind.status == StatusCode::NOT_FOUND || kind == FORBIDDEN
         })?;
         boards.extend(own.filter(|own| tag.is_empty() || own.tags.iter().any(|own| own == tag)));
         let like = [("after", query), ("tag", tag), ("limit", BOARDS_MAX)];
-        let mut like: List = frame.get(&v1_with(&["boards"], &like)).await?;
+        let mut like: List = frame.visitor.read(&v1_with(&["boards"], &like)).await?;
         like.boards.retain(|board| board.board.starts_with(query));
         like.unreadable
             .retain(|board| board.board.starts_with(query));

@@ -54,7 +54,7 @@ pub(super) async fn show(mut frame: Frame) -> Answer {
     ];
     let standing = ["boards", &board, "standings", &window];
     let asked = v1_with(&standing, &[("size", "1"), ("cohort", &cohort)]);
-    let found: Result<IgnoredAny, Problem> = frame.get(&asked).await;
+    let found: Result<IgnoredAny, Problem> = frame.visitor.read(&asked).await;
     html(&EmbedPage {
         lacks_cohort: found.is_err_and(|problem| problem.kind == COHORT_REQUIRED),
         address: address(&["embed", &board, &window], &query),

@@ -106,41 +106,33 @@ impl CasePage {
 impl Page for CasePage {
     async fn read(mut frame: Frame) -> Result<Self, Problem> {
         let case = Case::of(&frame)?;
-        let member = case.member.as_str();
-        let mut place = None;
-        if case.is_of_board() {
-            place = Some(Place::read(&mut frame, &case).await?);
-        } else {
-            frame.visitor.require_member()?;
+        let visitor = &frame.visitor;
+        if !case.is_of_board() {
+            visitor.require_member()?;
         }
-        let (hidden, hidden_everywhere, profile) = join!(
-            read_hide(&frame, &case),
-            read_hide_everywhere(&frame, member),
-            read_profile(&frame, member),
+        let (place, hidden, hidden_everywhere, profile, across, _) = join!(
+            Place::read(visitor, &case),
+            read_hide(visitor, &case),
+            read_hide_everywhere(visitor, &case.member),
+            read_profile(visitor, &case.member),
+            Across::read(visitor, &case),
+            frame.look_around(),
         );
+        let place = place?;
         let (hidden, hidden_everywhere, profile) = (hidden?, hidden_everywhere?, profile?);
-        if case.is_of_board() && frame.may(Scope::Moderate) {
-            let why = json!({"reason": REASONS[0]});
-            let (method, why) = match hidden {
-                Some(_) => (Method::DELETE, None),
-                None => (Method::PUT, Some(&why)),
-            };
-            let path = ["boards", &case.board, "hidden", member];
-            frame.example(&method, &path, why);
-        }
-        if place.is_none() {
-            examples(&mut frame, member);
-        }
+        let across = across?;
+        examples(&mut frame, &case, place.as_ref(), hidden.is_some());
+        let read_across = across.iter().flat_map(|across| &across.curl);
+        frame.curl.extend(read_across.cloned());
         // The profile is filled in, unless its own form is shown again.
         let mut filled = frame.form.clone();
         if filled.given("name").is_none() {
             filled = profile.as_ref().map(filled_in).unwrap_or_default();
         }
-        let across = Across::read(&mut frame, member, &case.board, &case.after).await?;
         let face = profile.as_ref().map(Face::of_member);
         let face = face.or_else(|| place.as_ref()?.face());
         let face = face.or_else(|| across.as_ref()?.face());
-        let called = face.as_ref().map_or(member, |face| &face.name);
+        let called = face.as_ref().map_or(&case.member, |face| &face.name);
         Ok(Self {
             frame: framed(frame, &case, called),
             face,
@@ -166,8 +158,23 @@ fn filled_in(profile: &MemberProfile) -> Form {
     fields.into_iter().collect()
 }
 
-/// The commands of the page for all boards.
-fn examples(frame: &mut Frame, member: &str) {
+/// Sets the heading of a page of a board, and adds the commands of what it shows and of what can be done.
+fn examples(frame: &mut Frame, case: &Case, place: Option<&Place>, is_hidden: bool) {
+    let Case { member, board, .. } = case;
+    if let Some(place) = place {
+        frame.set_standing(&place.summary, &case.window, "Standings", member);
+        place.examples(frame, case);
+        if frame.may(Scope::Moderate) {
+            let hidden_at = ["boards", board, "hidden", member];
+            if is_hidden {
+                frame.example(&Method::DELETE, &hidden_at, None);
+            } else {
+                let why = json!({"reason": REASONS[0]});
+                frame.example(&Method::PUT, &hidden_at, Some(&why));
+            }
+        }
+        return;
+    }
     if frame.may(Scope::Write) {
         let path = ["members", member, "profile"];
         frame.reading(&path, &[]);
@@ -200,32 +207,32 @@ fn framed(frame: Frame, case: &Case, called: &str) -> Frame {
 }
 
 /// The member's hide on the board of the page, as far as the viewer may know.
-async fn read_hide(frame: &Frame, case: &Case) -> Result<Option<HiddenMember>, Problem> {
-    if !case.is_of_board() || !frame.may(Scope::Moderate) {
+async fn read_hide(visitor: &Visitor, case: &Case) -> Result<Option<HiddenMember>, Problem> {
+    if !case.is_of_board() || !visitor.may_on(Scope::Moderate, &case.board) {
         return Ok(None);
     }
     let hidden_at = v1(&["boards", &case.board, "hidden", &case.member]);
-    if_there(frame.get(&hidden_at).await)
+    if_there(visitor.read(&hidden_at).await)
 }
 
 /// Its hide on all boards, as far as the viewer may know.
 async fn read_hide_everywhere(
-    frame: &Frame,
+    visitor: &Visitor,
     member: &str,
 ) -> Result<Option<HiddenMember>, Problem> {
-    if !frame.visitor.may(Scope::Moderate) {
+    if !visitor.may(Scope::Moderate) {
         return Ok(None);
     }
     let asked = v1_with(&["moderation"], &[("member", member)]);
-    let mut found: HiddenList = frame.get(&asked).await?;
+    let mut found: HiddenList = visitor.read(&asked).await?;
     Ok(found.hidden.pop())
 }
 
 /// Its profile, if the viewer may read it.
-async fn read_profile(frame: &Frame, member: &str) -> Result<Option<MemberProfile>, Problem> {
-    if !frame.visitor.may(Scope::Write) {
+async fn read_profile(visitor: &Visitor, member: &str) -> Result<Option<MemberProfile>, Problem> {
+    if !visitor.may(Scope::Write) {
         return Ok(None);
     }
     let profile_at = v1(&["members", member, "profile"]);
-    if_there(frame.get(&profile_at).await)
+    if_there(visitor.read(&profile_at).await)
 }

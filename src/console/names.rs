@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::case;
 use super::prelude::*;
 use crate::profiles::routes::{MemberProfile, NameReviews};
+use crate::profiles::work::ReviewCounts;
 use crate::runtime::join::join_all;
 
 /// How many names a part of the list has, the most that one form can review.
@@ -62,6 +63,7 @@ struct NamesPage {
     /// The status of the names; empty: those to review.
     status: String,
     names: Vec<MemberProfile>,
+    counts: ReviewCounts,
     parts: Parts,
     /// What was done before the page was shown.
     judged: Option<Judged>,
@@ -82,6 +84,20 @@ impl NamesPage {
         names.any(|profile| !self.frame.visitor.wrote(profile))
     }
 
+    /// The lists by status, each with its name and how many names it has.
+    fn tabs(&self) -> [(&'static str, &'static str, u64); 3] {
+        let ReviewCounts {
+            pending,
+            approved,
+            blocked,
+        } = self.counts;
+        [
+            ("", "To review", pending),
+            ("approved", "Approved", approved),
+            ("blocked", "Blocked", blocked),
+        ]
+    }
+
     async fn read(mut frame: Frame) -> Result<Self, Problem> {
         let [status, after] = frame.params(["status", "after"])?;
         let query = [
@@ -95,17 +111,12 @@ impl NamesPage {
         frame.example(&Method::PUT, &reviewed_by, Some(&verdict));
         Ok(Self {
             names: found.reviews,
+            counts: found.counts,
             parts: Parts::new("names", &frame, found.next),
             frame: frame.named("Name review"),
             status,
             judged: None,
         })
-    }
-
-    /// How many names wait for a review.
-    fn pending(&self) -> u64 {
-        let overview = self.frame.overview();
-        overview.map_or(0, |overview| overview.pending_names)
     }
 }
 

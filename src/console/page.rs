@@ -16,8 +16,9 @@ use super::prelude::*;
 use super::shown::{self, Clock};
 use crate::domain::board::FieldError;
 use crate::domain::timezone::Zone;
-use crate::http::extract::invalid;
+use crate::http::extract::{in_query, invalid};
 use crate::http::observe::HasBody;
+use crate::moderation::routes::HiddenList;
 use crate::operations::overview::work::Overview;
 
 /// The response to a request for a page, or to a form.
@@ -30,6 +31,11 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
 /// many there were.
 pub(super) const DONE: &str = "done";
 const NAME: &str = "name";
+
+fn is_of_notice(parameter: &str) -> bool {
+    [DONE, NAME].contains(&parameter)
+}
+
 /// The other headers of every page.
 const HEADERS: [(HeaderName, &str); 3] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -44,12 +50,13 @@ pub(super) struct Frame {
     pub(super) title: String,
     /// The visitor.
     pub(super) visitor: Visitor,
-    /// What the address names: the parts of its path, and its parameters.
-    given: Form,
+    /// The parameters of the address.
+    query: Form,
     /// The path of the page, where its lists have their other parts.
     pub(super) path: String,
-    /// What waits or fails, once it was read, if the visitor may know that.
-    overview: OnceCell<Option<Arc<Overview>>>,
+    /// What waits or fails, and how many members of the page's board are hidden, once that was read, as far as the visitor
+    /// may know it.
+    around: OnceCell<(Option<Arc<Overview>>, u64)>,
     /// The token that forms send.
     pub(super) token: String,
     /// The top of a page of a board; empty elsewhere.
@@ -158,7 +165,7 @@ impl Frame {
             token: visitor.token(),
             visitor: visitor.clone(),
             path: path.to_owned(),
-            overview: OnceCell::new(),
+            around: OnceCell::new(),
             heading: Heading::default(),
             crumbs: Vec::new(),
             clock: Clock {
@@ -169,7 +176,7 @@ impl Frame {
             form: Form::default(),
             problem: None,
             curl: Vec::new(),
-            given: visitor.path.clone().and(query),
+            query,
         }
     }
 
@@ -177,18 +184,28 @@ impl Frame {
     ///
     /// # Errors
     ///
-    /// [`INVALID_PARAMETER`](crate::http::problem::INVALID_PARAMETER): it has another one.
+    /// [`INVALID_PARAMETER`](crate::http::problem::INVALID_PARAMETER): it has another parameter, or one of them twice.
     pub(super) fn params<const N: usize>(&self, names: [&str; N]) -> Result<[String; N], Problem> {
-        let is_known = |name: &&str| names.contains(name) || [DONE, NAME].contains(name);
-        if let Some(other) = self.given.names().find(|name| !is_known(name)) {
-            return Err(invalid("query", format!("unknown parameter `{other}`")));
+        let is_of_query = |name: &&str| self.visitor.path.given(name).is_none();
+        let known: Vec<&str> = names.into_iter().filter(is_of_query).collect();
+        for name in self.query.names().filter(|name| !is_of_notice(name)) {
+            let fault = match self.query.chosen(name).len() {
+                _ if known.is_empty() => format!("unknown field `{name}`, there are no fields"),
+                _ if !known.contains(&name) => {
+                    format!("unknown field `{name}`, expected `{}`", known.join("`, `"))
+                }
+                1 => continue,
+                _ => format!("duplicate field `{name}`"),
+            };
+            return Err(invalid("query", in_query(&fault)));
         }
         Ok(names.map(|name| self.param(name).to_owned()))
     }
 
-    /// A part of the address; empty if it has none of this name.
+    /// A part of the path, or else a parameter; empty if the address has none of this name.
     pub(super) fn param(&self, name: &str) -> &str {
-        self.given.field(name)
+        let of_path = self.visitor.path.given(name);
+        of_path.unwrap_or_else(|| self.query.field(name))
     }
 
     /// The frame of the page with these parameters.
@@ -196,19 +213,13 @@ impl Frame {
         let params = params
             .iter()
             .map(|(name, value)| (*name, (*value).to_owned()));
-        self.given = params.collect();
+        self.query = params.collect();
         self
     }
 
     /// The address of this page with these parameters changed, and without a notice.
     pub(super) fn here(&self, changes: &[(&str, &str)]) -> String {
-        let own = self.given.names().map(|name| (name, self.param(name)));
-        let is_kept = |(name, _): &(&str, &str)| {
-            let is_changed = changes.iter().any(|(changed, _)| changed == name);
-            !is_changed && ![DONE, NAME].contains(name) && self.visitor.path.given(name).is_none()
-        };
-        let query: Vec<_> = own.filter(is_kept).chain(changes.iter().copied()).collect();
-        format!("{}{}", self.path, address(&[], &query))
+        format!("{}{}", self.path, self.query.changed(changes))
     }
 
     /// Adds a page above this one.
@@ -223,21 +234,37 @@ impl Frame {
         self
     }
 
-    /// What waits or fails, if the visitor may know that, and it can be read: a page works without it.
+    /// Reads what is around the page, if the visitor may know that, and it can be read: a page works without it. Returns what
+    /// waits or fails.
     pub(super) async fn look_around(&self) -> Option<&Arc<Overview>> {
         let visitor = &self.visitor;
-        let read = self.overview.get_or_init(async || {
+        let overview = async || {
             if !visitor.may_look_around() {
                 return None;
             }
             visitor.read("/v1/overview").await.ok().map(Arc::new)
-        });
-        read.await.as_ref()
+        };
+        let hidden = async || {
+            let board = visitor.path.given("board")?;
+            visitor.require_on(Scope::Moderate, board).ok()?;
+            let counted_at = v1_with(&["boards", board, "hidden"], &[("limit", "1")]);
+            visitor.read::<HiddenList>(&counted_at).await.ok()?.total
+        };
+        let read = async || {
+            let (overview, hidden) = join!(overview(), hidden());
+            (overview, hidden.unwrap_or_default())
+        };
+        self.around.get_or_init(read).await.0.as_ref()
     }
 
     /// What waits or fails, if it was read.
     pub(super) fn overview(&self) -> Option<&Overview> {
-        self.overview.get()?.as_deref()
+        self.around.get()?.0.as_deref()
+    }
+
+    /// How many members of the page's board are hidden, if it was read.
+    pub(super) fn hidden(&self) -> u64 {
+        self.around.get().map_or(0, |(_, hidden)| *hidden)
     }
 
     /// Fills in the form, unless it is shown again as it was sent. A refused confirmation leaves the page's form as stored.
@@ -254,20 +281,15 @@ impl Frame {
         read_at
     }
 
-    /// The response to a GET. Next to the first one of a page the overview is read, for the side bar.
-    pub(super) async fn get<T: DeserializeOwned>(&self, address: &str) -> Result<T, Problem> {
-        let (found, _) = join!(self.visitor.read(address), self.look_around());
-        found
-    }
-
-    /// Adds the curl command that reads a route of `/v1`, and reads it.
+    /// Adds the curl command that reads a route of `/v1`, and reads it; next to it, what is around the page.
     pub(super) async fn read<T: DeserializeOwned>(
         &mut self,
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Result<T, Problem> {
         let read_at = self.reading(path, query);
-        self.get(&read_at).await
+        let (found, _) = join!(self.visitor.read(&read_at), self.look_around());
+        found
     }
 
     /// Adds the curl command that sends this body to a path of `/v1`.
@@ -321,6 +343,19 @@ pub(super) fn refused(status: StatusCode, page: &impl Template) -> Answer {
     *page.status_mut() = status;
     page.extensions_mut().insert(HasBody);
     Ok(page)
+}
+
+impl Form {
+    /// The parameters of an address with these changed, and without a notice.
+    fn changed(&self, changes: &[(&str, &str)]) -> String {
+        let own = self.names().map(|name| (name, self.field(name)));
+        let is_kept = |(name, _): &(&str, &str)| {
+            let is_changed = changes.iter().any(|(changed, _)| changed == name);
+            !is_changed && !is_of_notice(name)
+        };
+        let query: Vec<_> = own.filter(is_kept).chain(changes.iter().copied()).collect();
+        address(&[], &query)
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Frame {
@@ -384,4 +419,30 @@ pub(super) fn finish(visitor: &Visitor, mut response: Response) -> Response {
         headers.append(header::SET_COOKIE, cookie);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_to_the_same_page_keeps_what_it_does_not_change() {
+        let query = [
+            ("status", "blocked"),
+            ("after", "a&b"),
+            ("done", "approved"),
+            ("name", "Ann"),
+        ];
+        let query = query.map(|(name, value)| (name, value.to_owned()));
+        let query = Form::from_iter(query);
+        for (changes, link) in [
+            (&[][..], "?status=blocked&after=a%26b"),
+            (&[("after", "c")], "?status=blocked&after=c"),
+            (&[("after", "")], "?status=blocked"),
+            (&[("page", "2")], "?status=blocked&after=a%26b&page=2"),
+            (&[("after", ""), ("status", "")], ""),
+        ] {
+            assert_eq!(query.changed(changes), link);
+        }
+    }
 }

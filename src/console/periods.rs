@@ -104,7 +104,7 @@ struct PeriodsPage {
 
 /// The page.
 pub(super) async fn list(mut frame: Frame) -> Answer {
-    let [_, _, before] = frame.params(["board", "window", "before"])?;
+    let [before] = frame.params(["before"])?;
     let part = [("before", &*before), ("limit", PERIODS_MAX)];
     html(&PeriodsPage {
         found: Periods::read(&mut frame, &part, "Results").await?,
@@ -124,7 +124,7 @@ struct ChartsPage {
 
 /// Charts of the newest periods.
 pub(super) async fn charts(mut frame: Frame) -> Answer {
-    let [_, _, last] = frame.params(["board", "window", "last"])?;
+    let [last] = frame.params(["last"])?;
     let mut ranges = RANGES.into_iter();
     let last = ranges.find(|range| *range == last).unwrap_or(CHARTED);
     let found = Periods::read(&mut frame, &[("limit", last)], "Charts").await?;

@@ -36,23 +36,35 @@ pub(super) struct Place {
     pub(super) tiers: Vec<TierBody>,
     /// Whether the viewer may let it join and leave a league.
     pub(super) may_join: bool,
+    /// The command that reads its entry.
+    curl: String,
 }
 
 impl Place {
-    pub(super) async fn read(frame: &mut Frame, case: &Case) -> Result<Self, Problem> {
-        let viewer = frame.visitor.clone();
-        let (member, board, window) = (&case.member, &case.board, &case.window);
-        let may_read = viewer.may_on(Scope::Read, board);
+    /// Reads it; `None` on the page for all boards.
+    pub(super) async fn read(viewer: &Visitor, case: &Case) -> Result<Option<Self>, Problem> {
+        if !case.is_of_board() {
+            return Ok(None);
+        }
+        let Case {
+            member,
+            board,
+            window,
+            key,
+            hidden,
+            ..
+        } = case;
         let may_write = viewer.may_on(Scope::Write, board);
+        let may_moderate = viewer.may_on(Scope::Moderate, board);
+        let may_read = viewer.may_on(Scope::Read, board);
         let query = [
-            ("key", case.key.as_str()),
+            ("key", &**key),
             ("around", AROUND),
-            ("hidden", &case.hidden),
+            ("hidden", hidden),
             ("include", if may_read { "profile" } else { "" }),
         ];
         let path = ["boards", board, "standings", window, "members", member];
-        let found_at = frame.reading(&path, &query);
-        let may_moderate = viewer.may_on(Scope::Moderate, board);
+        let (found_at, played_at) = (v1_with(&path, &query), v1(&played_path(case)));
         let tiers_at = v1(&["boards", board, "standings", window, "tiers"]);
         let league = async {
             if !may_moderate && !may_write {
@@ -60,21 +72,46 @@ impl Place {
             }
             if_there(viewer.read::<TiersBody>(&tiers_at).await)
         };
-        let (found, history, summary, league) = join!(
-            frame.get::<MemberBody>(&found_at),
-            viewer.history(board, window, member, &case.hidden),
-            frame.summary(board),
+        let player = async {
+            if !may_moderate {
+                return Ok(None);
+            }
+            let player = viewer.read(&played_at).await;
+            // The board may be no league, or closed.
+            unless(player, |kind| [NO_LEAGUE, BOARD_CLOSED].contains(&kind))
+        };
+        let (found, history, summary, league, player) = join!(
+            viewer.read::<MemberBody>(&found_at),
+            viewer.history(board, window, member, hidden),
+            viewer.summary(board),
             league,
+            player,
         );
         let mut found = unless(found, |kind| kind == MEMBER_NOT_FOUND)?;
         let (history, summary, league) = (history?, summary?, league?);
-        frame.set_standing(&summary, window, "Standings", member);
-        let mut player = None;
-        if may_moderate {
-            player = read_player(frame, board, member).await?;
+        let around = found.as_mut().and_then(|found| found.around.take());
+        Ok(Some(Self {
+            around: neighbours(&summary, around.unwrap_or_default()),
+            curl: viewer.curl(&found_at),
+            summary,
+            found,
+            history,
+            player: player?,
+            may_join: may_write && league.is_some(),
+            tiers: league.map_or_else(Vec::new, |league| league.tiers),
+        }))
+    }
+
+    /// Adds the commands of what it shows, and of what can be done on the board.
+    pub(super) fn examples(&self, frame: &mut Frame, case: &Case) {
+        let Case { member, board, .. } = case;
+        frame.curl.push(self.curl.clone());
+        if self.player.is_some() {
+            let own = played_path(case);
+            frame.reading(&own, &[]);
+            frame.example(&Method::PUT, &own, Some(&json!({"tier": "TIER"})));
         }
-        let may_join = may_write && league.is_some();
-        if may_join {
+        if self.may_join {
             let own = json!({"member": member});
             for part in ["members", "leave"] {
                 let path = ["boards", board, "league", part];
@@ -82,19 +119,8 @@ impl Place {
             }
         }
         if frame.may(Scope::Admin) {
-            let own = ["boards", board, "members", member];
-            frame.example(&Method::DELETE, &own, None);
+            frame.example(&Method::DELETE, &["boards", board, "members", member], None);
         }
-        let around = found.as_mut().and_then(|found| found.around.take());
-        Ok(Self {
-            around: neighbours(&summary, around.unwrap_or_default()),
-            summary,
-            found,
-            history,
-            player,
-            tiers: league.map_or_else(Vec::new, |league| league.tiers),
-            may_join,
-        })
     }
 
     /// Whether it shows that the member was ever there.
@@ -138,18 +164,7 @@ fn neighbours(summary: &SummaryBody, entries: Vec<EntryBody>) -> Vec<Neighbour> 
     entries.collect()
 }
 
-/// What moderators may know about a member of a league; `None` if the board is no league, or is closed.
-async fn read_player(
-    frame: &mut Frame,
-    board: &str,
-    member: &str,
-) -> Result<Option<LeagueMemberState>, Problem> {
-    let played_at = ["boards", board, "league", "members", member];
-    let found = frame.visitor.read(&v1(&played_at)).await;
-    let player = unless(found, |kind| [NO_LEAGUE, BOARD_CLOSED].contains(&kind))?;
-    if player.is_some() {
-        frame.reading(&played_at, &[]);
-        frame.example(&Method::PUT, &played_at, Some(&json!({"tier": "TIER"})));
-    }
-    Ok(player)
+/// The path of what moderators may know about a member of a league.
+fn played_path(case: &Case) -> [&str; 5] {
+    ["boards", &case.board, "league", "members", &case.member]
 }

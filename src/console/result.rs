@@ -99,9 +99,13 @@ impl Page for ResultPage {
                 let query = [cohort, ("after", after), ("limit", limit)];
                 v1_with(&period_path(&board, &window, key, &[what]), &query)
             };
-            rewards = frame.get(&at("rewards", &after, REWARDS_MAX)).await?;
+            rewards = frame
+                .visitor
+                .read(&at("rewards", &after, REWARDS_MAX))
+                .await?;
             revisions = frame
-                .get(&at("revisions", &after_revision, REVISIONS_MAX))
+                .visitor
+                .read(&at("revisions", &after_revision, REVISIONS_MAX))
                 .await?;
         }
         let what = format!("{window} {key}");
@@ -117,7 +121,7 @@ impl Page for ResultPage {
                 ("include", if may_read { "profile" } else { "" }),
             ];
             let standing_at = v1_with(&["boards", &board, "standings", &window], &best);
-            let page: PageBody = frame.get(&standing_at).await?;
+            let page: PageBody = frame.visitor.read(&standing_at).await?;
             winners = page.entries;
         }
         Ok(Self {

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use futures::stream::{self, StreamExt};
+use tokio::join;
 
 use super::boards::{Defined, List};
 use super::prelude::*;
@@ -60,7 +61,7 @@ struct ServicePage {
 /// The page.
 pub(super) async fn show(mut frame: Frame) -> Answer {
     frame.curl.push(frame.visitor.curl("/readyz"));
-    let ready = frame.get("/readyz").await;
+    let (ready, _) = join!(frame.visitor.ready(), frame.look_around());
     let mut instances = None;
     if frame.may(Scope::Configure) {
         instances = Some(frame.read(&["instances"], &[]).await);
@@ -93,7 +94,7 @@ pub(super) async fn memory(mut frame: Frame) -> Answer {
     let [after] = frame.params(["after"])?;
     frame.visitor.require(Scope::Configure)?;
     let query = [("after", &*after), ("limit", BOARDS_MAX)];
-    let found: List = frame.get(&v1_with(&["boards"], &query)).await?;
+    let found: List = frame.read(&["boards"], &query).await?;
     frame.reading(&["boards", "BOARD", "memory"], &[]);
     let visitor = &frame.visitor;
     let measured = stream::iter(found.boards).map(async |Defined { board, .. }| {

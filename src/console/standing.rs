@@ -29,8 +29,8 @@ const PERIODS: &str = "31";
 /// The parameters of the page: the key of the period, or an instant in it (none: the running one); the number of the page, or
 /// a rank that is on it; in a league a tier, and its cohorts after one, or a cohort; `hidden=include`: with hidden members;
 /// `raw=true`: without weights and initial scores.
-const PARAMS: [&str; 11] = [
-    "board", "window", "key", "at", "page", "rank", "tier", "cohort", "after", "hidden", "raw",
+const PARAMS: [&str; 10] = [
+    "board", "key", "at", "page", "rank", "tier", "cohort", "after", "hidden", "raw",
 ];
 
 /// The tiers of a league, or the cohorts of one.
@@ -331,7 +331,7 @@ pub(super) async fn of_window(
     window: &str,
     summary: Option<SummaryBody>,
 ) -> Answer {
-    let [board, _, key, at, page, rank, _, cohort, _, hidden, raw] = frame.params(PARAMS)?;
+    let [board, key, at, page, rank, _, cohort, _, hidden, raw] = frame.params(PARAMS)?;
     let (page, size) = (page_number(&rank, page), SIZE.to_string());
     // Callers with the scope `read` see more of a public board than others.
     let is_reader = frame.visitor.may_on(Scope::Read, &board);
@@ -352,7 +352,7 @@ pub(super) async fn of_window(
             None => frame.summary(&board).await,
         }
     };
-    let (found, summary) = join!(frame.get::<PageBody>(&read_at), summary);
+    let (found, summary) = join!(frame.visitor.read::<PageBody>(&read_at), summary);
     let found = unless(found, |kind| kind == COHORT_REQUIRED)?;
     let summary = summary?;
     frame.set_standing(&summary, window, "Standings", window);
@@ -410,7 +410,7 @@ pub(super) async fn of_window(
 
 /// The page of a league: its tiers, or the cohorts of one.
 async fn league(mut frame: Frame, summary: &SummaryBody, window: &str) -> Answer {
-    let [board, _, key, at, _, _, tier, _, after, hidden, _] = frame.params(PARAMS)?;
+    let [board, key, at, _, _, tier, _, after, hidden, _] = frame.params(PARAMS)?;
     let mut path = vec!["boards", &board, "standings", window, "tiers"];
     if !tier.is_empty() {
         path.extend([&*tier, "cohorts"]);

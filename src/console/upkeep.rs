@@ -39,8 +39,8 @@ impl Page for UpkeepPage {
     async fn read(mut frame: Frame) -> Result<Self, Problem> {
         let [board] = frame.params(["board"])?;
         let (own, shards_at) = (["boards", &board], ["boards", &board, "shards"]);
-        let definition: Defined = frame.get(&v1(&own)).await?;
-        let shards = frame.get(&v1(&shards_at)).await?;
+        let definition: Defined = frame.visitor.read(&v1(&own)).await?;
+        let shards = frame.visitor.read(&v1(&shards_at)).await?;
         let may_read = frame.read_board(&board, "Maintenance").await?.is_some();
         frame.clock.zone = definition.timezone.unwrap_or(Zone::UTC);
         let mut waiting = Vec::new();

@@ -155,7 +155,7 @@ impl Page for WebhookPage {
         let listed = ["webhooks", &name, "deliveries"];
         let found: DeliveryList = frame.read(&listed, &query).await?;
         let failed = v1_with(&listed, &[("status", "dead"), ("limit", "1")]);
-        let failed: DeliveryList = frame.get(&failed).await?;
+        let failed: DeliveryList = frame.visitor.read(&failed).await?;
         for part in ["test", "rotate"] {
             frame.example(&Method::POST, &["webhooks", &name, part], None);
         }

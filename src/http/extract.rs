@@ -276,7 +276,7 @@ fn missing_parameter<T: DeserializeOwned>(uri: &Uri, name: &str) -> Problem {
 }
 
 /// What is wrong with a parameter, in our own words rather than those of the library that parses it.
-fn in_query(message: &str) -> String {
+pub(crate) fn in_query(message: &str) -> String {
     match message {
         "invalid digit found in string" | "cannot parse integer from empty string" => {
             "must be a whole number of at least 0".to_owned()

@@ -160,7 +160,7 @@ async fn end_some_hides(
     end: &HideEnd,
     after: Option<&MemberId>,
 ) -> Result<Option<MemberId>, Error> {
-    let found = engine.hidden(&end.board, after, STEP_HIDES_MAX).await?;
+    let (found, _) = engine.hidden(&end.board, after, STEP_HIDES_MAX).await?;
     for (member, hide) in found.items {
         if let Some(until) = hide.until.filter(|until| until.ms() <= end.at_ms) {
             engine.unhide(&end.board, &member, Some(until)).await?;

@@ -63,6 +63,8 @@ pub struct HiddenList {
     pub hidden: Vec<HiddenMember>,
     /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
+    /// How many members the whole list of a board has; null in other lists, and with `hide` or `member`.
+    pub total: Option<u64>,
 }
 
 part_params! {
@@ -297,7 +299,7 @@ pub async fn get(State(app): Shared, board: BoardId, member: MemberId) -> JsonRe
     responses(
         (status = 200, description = "The hidden members, ordered by the bytes of their ids", body = HiddenList, example = json!({
             "hidden": [{"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
-            "next": null})),
+            "next": null, "total": 1})),
     )
 )]
 pub async fn hidden(
@@ -307,16 +309,23 @@ pub async fn hidden(
 ) -> JsonResult<HiddenList> {
     let (after, limit) = params.part(MemberId::parse)?;
     let engine = &app.engine;
+    let mut total = None;
     let found = if let Some(hide) = params.hide {
         let found = engine.hidden_by(&board, &HideId::named(hide)).await?;
         Part::last(found.into_iter().collect())
     } else if let Some(member) = params.member {
         Part::last(engine.hidden_among(&board, &[member]).await?)
     } else {
-        engine.hidden(&board, after.as_ref(), limit).await?
+        let (found, count) = engine.hidden(&board, after.as_ref(), limit).await?;
+        total = Some(count);
+        found
     };
     let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));
-    Ok(JsonResponse(HiddenList { hidden, next }))
+    Ok(JsonResponse(HiddenList {
+        hidden,
+        next,
+        total,
+    }))
 }
 
 /// Hide a member on many boards, or bring it back.
@@ -406,7 +415,7 @@ pub async fn post(
     responses(
         (status = 200, description = "The members, ordered by the bytes of their ids", body = HiddenList, example = json!({
             "hidden": [{"member": "troll-7", "hide": "hide_5f0c2a9be41d7763c8aa5f0c2a9be41d", "reason": "cheating", "by": "moderators", "since": "2026-11-21T12:00:00.000Z", "until": null}],
-            "next": null})),
+            "next": null, "total": null})),
     )
 )]
 pub async fn orders(
@@ -419,7 +428,12 @@ pub async fn orders(
         None => work::list_orders(&app.engine, after.as_ref(), limit).await?,
     };
     let (hidden, next) = found.shown(|(member, hide)| HiddenMember::new(&member, hide));
-    Ok(JsonResponse(HiddenList { hidden, next }))
+    let total = None;
+    Ok(JsonResponse(HiddenList {
+        hidden,
+        next,
+        total,
+    }))
 }
 
 /// Erase a member of a board.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::work::{self, FoundProfile, MemberDraft, PROFILES_MAX};
+use super::store::ReviewPlace;
+use super::work::{self, FoundProfile, MemberDraft, PROFILES_MAX, ReviewCounts};
 use crate::access::Caller;
 use crate::domain::ids::MemberId;
 use crate::domain::name::Name;
@@ -170,10 +171,12 @@ part_params! {
 /// A part of the list of names.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct NameReviews {
-    /// The profiles with these names, ordered by member.
+    /// The profiles with these names, ordered by the `at` of their reviews: those that wait longest come first.
     pub reviews: Vec<MemberProfile>,
     /// The `after` of the next part; null in the last part.
     pub next: Option<String>,
+    /// How many names there are by their reviews.
+    pub counts: ReviewCounts,
 }
 
 /// The identity of a writer, to distinguish it from the reviewer. Without API keys it is unknown.
@@ -386,16 +389,19 @@ impl ReviewBody {
 #[utoipa::path(
     get, path = "/v1/name-reviews", operation_id = "list_name_reviews",
     params(ReviewParams),
-    responses((status = 200, description = "The profiles, ordered by member", body = NameReviews))
+    responses((status = 200, description = "The profiles, those with the oldest reviews first", body = NameReviews))
 )]
 pub async fn list_reviews(
     State(app): Shared,
     Query(params): Query<ReviewParams>,
 ) -> JsonResult<NameReviews> {
-    let (after, limit) = params.part(MemberId::parse)?;
+    let (after, limit) = params.part(ReviewPlace::parse)?;
     let status = params.status.unwrap_or(ReviewStatus::Pending);
-    let (reviews, next) = work::reviewed(&app.engine, status, after.as_ref(), limit)
-        .await?
-        .shown(MemberProfile::from);
-    Ok(JsonResponse(NameReviews { reviews, next }))
+    let (found, counts) = work::reviewed(&app.engine, status, after.as_ref(), limit).await?;
+    let (reviews, next) = found.shown(MemberProfile::from);
+    Ok(JsonResponse(NameReviews {
+        reviews,
+        next,
+        counts,
+    }))
 }

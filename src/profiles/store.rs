@@ -4,6 +4,7 @@
 //! of its profiles at once, and they spread over a cluster.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::redis::Value;
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use crate::domain::ids::MemberId;
 use crate::domain::name_words::indexed_words;
 use crate::domain::profile::{Record, ReviewStatus};
 use crate::redis::StoreError;
+use crate::redis::decode::Flat;
 use crate::redis::dispatch::Store;
 use crate::redis::keys::{self, ProfileBucket};
 use crate::redis::script::{self, Script};
@@ -69,6 +71,8 @@ pub struct ProfileChange {
     pub new: StoredProfile,
     /// The review status of its name.
     pub status: ReviewStatus,
+    /// When it got that, in ms.
+    pub at_ms: i64,
 }
 
 impl ProfileChange {
@@ -84,6 +88,7 @@ impl ProfileChange {
             set.to_string().into(),
             old_words.into(),
             self.new.words(member).into(),
+            self.at_ms.to_string().into(),
         ]
     }
 }
@@ -103,8 +108,8 @@ pub enum ProfileWritten {
 }
 
 /// The arguments of a write: the member, the stored profile seen, the new one, the number of the set that its name belongs
-/// to, and the words of both names.
-type Write = [Value; 6];
+/// to, the words of both names, and the instant of the review.
+type Write = [Value; 7];
 
 /// The stored profiles of these members, in one round trip.
 pub async fn load<T: AsRef<str> + Sync>(
@@ -183,6 +188,7 @@ pub async fn delete(
         "0".into(),
         old_words.into(),
         "".into(),
+        "0".into(),
     ];
     let bucket = ProfileBucket::of(member);
     write_bucket(store, bucket, &script::DELETE_PROFILES, vec![write])
@@ -225,19 +231,51 @@ pub async fn count_reviewed(store: &Store, status: ReviewStatus) -> Result<u64, 
     Ok(try_join_all(counts).await?.iter().sum())
 }
 
-/// Up to `count` members after `after` whose names have this review status, in byte order.
+/// A place in the list of names by their reviews.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct ReviewPlace {
+    /// When the name was reviewed, or was written if it waits for a review, in ms.
+    pub at_ms: i64,
+    pub member: MemberId,
+}
+
+impl ReviewPlace {
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let read = |(at, member): (&str, &str)| {
+            let (at_ms, member) = (at.parse().ok()?, MemberId::parse(member).ok()?);
+            Some(Self { at_ms, member })
+        };
+        let place = text.split_once(':').and_then(read);
+        place.ok_or("is not a `next` of this list")
+    }
+}
+
+impl fmt::Display for ReviewPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.at_ms, self.member)
+    }
+}
+
+/// Up to `count` members after `after` whose names have this review status, those with the oldest review first; and how many
+/// members each status has.
 pub async fn reviewed(
     store: &Store,
     status: ReviewStatus,
-    after: Option<&MemberId>,
+    after: Option<&ReviewPlace>,
     count: usize,
-) -> Result<Vec<MemberId>, StoreError> {
+) -> Result<(Vec<ReviewPlace>, [u64; 3]), StoreError> {
     let listed =
         ProfileBucket::all().map(|bucket| reviewed_in(store, bucket, status, after, count));
-    let mut members = try_join_all(listed).await?.concat();
-    members.sort_unstable();
-    members.truncate(count);
-    Ok(members)
+    let (mut places, mut counts) = (Vec::new(), [0; 3]);
+    for (found, counted) in try_join_all(listed).await? {
+        places.extend(found);
+        for (count, own) in counts.iter_mut().zip(counted) {
+            *count += own;
+        }
+    }
+    places.sort_unstable();
+    places.truncate(count);
+    Ok((places, counts))
 }
 
 /// Those of one bucket.
@@ -245,12 +283,22 @@ pub async fn reviewed_in(
     store: &Store,
     bucket: ProfileBucket,
     status: ReviewStatus,
-    after: Option<&MemberId>,
+    after: Option<&ReviewPlace>,
     count: usize,
-) -> Result<Vec<MemberId>, StoreError> {
-    let from = after.map_or_else(|| "-".to_owned(), |id| format!("({id}"));
-    let (key, count) = (keys::reviews(bucket, status), count.to_string());
-    let range = [&key, &from, "+", "BYLEX", "LIMIT", "0", &count];
-    let members: Vec<String> = store.command("ZRANGE", range).await?;
-    Ok(members.iter().flat_map(|id| MemberId::parse(id)).collect())
+) -> Result<(Vec<ReviewPlace>, [u64; 3]), StoreError> {
+    let (at_ms, member) = after.map_or((-1, ""), |place| (place.at_ms, place.member.as_str()));
+    let (counts, Flat(found)) = store
+        .call(&script::REVIEWS, &bucket.tag())
+        .keys(ReviewStatus::ALL.map(|status| keys::reviews(bucket, status)))
+        .arg(1 + status as usize)
+        .arg(at_ms)
+        .arg(member)
+        .arg(count)
+        .read::<(_, Flat<(String, i64)>)>()
+        .await?;
+    let places = found.into_iter().filter_map(|(member, at_ms)| {
+        let member = MemberId::parse(&member).ok()?;
+        Some(ReviewPlace { at_ms, member })
+    });
+    Ok((places.collect(), counts))
 }

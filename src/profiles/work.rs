@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::store::{self, ProfileChange, ProfileWritten, StoredProfile};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::store::{self, ProfileChange, ProfileWritten, ReviewPlace, StoredProfile};
 use crate::core::attempts::until_unchanged;
 use crate::core::{ATTEMPTS_MAX, Engine, Error, Outdated};
 use crate::domain::ids::MemberId;
@@ -30,6 +33,17 @@ pub struct MemberDraft {
 pub struct FoundProfile {
     pub member: MemberId,
     pub record: Arc<Record>,
+}
+
+/// How many names have each review status.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct ReviewCounts {
+    /// To review.
+    pub pending: u64,
+    /// Approved.
+    pub approved: u64,
+    /// Blocked.
+    pub blocked: u64,
 }
 
 /// The profiles of these members, in one round trip to Redis. Those that can't be read are skipped and logged.
@@ -180,6 +194,7 @@ pub async fn review_name(
             seen: Some(seen),
             new: StoredProfile::of(&record)?,
             status: record.review.status,
+            at_ms: record.review.at.ms(),
         };
         let written = store::write(&engine.store, &[change]).await.pop();
         if written.unwrap_or(Ok(ProfileWritten::Changed))? == ProfileWritten::Done {
@@ -190,27 +205,34 @@ pub async fn review_name(
     Err(Error::busy())
 }
 
-/// Up to `count` profiles after `after` whose names have this review status, sorted by member.
+/// Up to `count` profiles after `after` whose names have this review status, those with the oldest review first; and how many
+/// names have each status.
 pub async fn reviewed(
     engine: &Engine,
     status: ReviewStatus,
-    after: Option<&MemberId>,
+    after: Option<&ReviewPlace>,
     count: usize,
-) -> Result<Part<FoundProfile, MemberId>, Error> {
+) -> Result<(Part<FoundProfile, ReviewPlace>, ReviewCounts), Error> {
     let store = &engine.store;
-    let members = store::reviewed(store, status, after, count + 1).await?;
-    let Part { items, next } = Part::split(members, count, MemberId::clone);
-    let ids = items.iter().map(|member| Arc::from(member.as_str()));
+    let (places, counts) = store::reviewed(store, status, after, count + 1).await?;
+    let Part { items, next } = Part::split(places, count, ReviewPlace::clone);
+    let ids = items.iter().map(|place| Arc::from(place.member.as_str()));
     let profiles = read(engine, ids).await?;
     let items = items
         .into_iter()
-        .filter_map(|member| {
+        .filter_map(|ReviewPlace { member, .. }| {
             let record = Arc::clone(profiles.of(member.as_str())?);
             // The status may have changed since the set was read.
             (record.review.status == status).then_some(FoundProfile { member, record })
         })
         .collect();
-    Ok(Part { items, next })
+    let [pending, approved, blocked] = counts;
+    let counts = ReviewCounts {
+        pending,
+        approved,
+        blocked,
+    };
+    Ok((Part { items, next }, counts))
 }
 
 /// The changes of one call, and the resulting profiles.
@@ -248,6 +270,7 @@ impl Planned {
             seen: before.map(|(stored, _)| stored),
             new: new.clone(),
             status: record.review.status,
+            at_ms: record.review.at.ms(),
         });
         self.latest
             .insert(member.clone(), (new, Arc::clone(&record)));

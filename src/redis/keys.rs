@@ -92,7 +92,7 @@
 //! | key | type | holds |
 //! | --- | --- | --- |
 //! | `st:{profiles:07}:p:alice` | string | the profile of a member, JSON (`domain/profile.rs`) |
-//! | `st:{profiles:07}:pending`, …`:approved`, …`:blocked` | sorted set | members whose name has this review status, all under score 0 |
+//! | `st:{profiles:07}:pending`, …`:approved`, …`:blocked` | sorted set | members whose name has this review status, by when it got it |
 //! | `st:{profiles:07}:words` | sorted set | the words of names, with their members (`scripts/lib/name_words.lua`) |
 //! | `st:{profiles:07}:words-state` | string | exists if that does: `filling` with the number of a lease, or `filled` |
 //!

@@ -290,6 +290,8 @@ scripts! {
         PROFILES = "profiles", "#!lua";
         /// Deletes profiles.
         DELETE_PROFILES = "profiles", "#!lua flags=allow-oom";
+        /// Lists members by the reviews of their names.
+        REVIEWS = "reviews", "#!lua flags=no-writes";
         /// Notes that the index of the words of names has all of them.
         FILL_WORDS = "fill_words", "#!lua";
         /// Finds members by a word of their names.

@@ -1,7 +1,5 @@
 //! Profiles: writing them, reading them with entries, reviewing their names.
 
-use std::collections::BTreeSet;
-
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -724,7 +722,10 @@ async fn nobody_approves_a_name_they_wrote() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn moderators_have_a_list_of_names() {
-    let (_world, [writer, moderator, _], _following) = keyed().await;
+    let (world, [writer, moderator, _], _following) = keyed().await;
+    // The name that has waited longest comes first.
+    name(&writer, "z", "First").await;
+    world.set_time("2026-11-21T12:01:00Z");
     let members: Vec<String> = (0..250).map(|place| format!("m-{place:03}")).collect();
     let profile = |member: &String| json!({"member": member, "name": format!("N {member}")});
     let profiles: Vec<Value> = members.iter().map(profile).collect();
@@ -732,11 +733,12 @@ async fn moderators_have_a_list_of_names() {
         .post("/v1/profiles", json!({"profiles": profiles}))
         .await
         .expect(200);
-    for (member, status) in [
-        ("m-007", "approved"),
-        ("m-100", "blocked"),
-        ("m-249", "approved"),
+    for (member, status, now) in [
+        ("m-249", "approved", "2026-11-21T12:02:00Z"),
+        ("m-100", "blocked", "2026-11-21T12:03:00Z"),
+        ("m-007", "approved", "2026-11-21T12:04:00Z"),
     ] {
+        world.set_time(now);
         let body = json!({"name": format!("N {member}"), "status": status});
         review(&moderator, member, body).await.expect(200);
     }
@@ -759,19 +761,22 @@ async fn moderators_have_a_list_of_names() {
             }
         }
     };
-    assert_eq!(listed("approved", 1).await, ["m-007", "m-249"]);
+    assert_eq!(listed("approved", 1).await, ["m-249", "m-007"]);
     assert_eq!(listed("blocked", 100).await, ["m-100"]);
-    let pending: BTreeSet<_> = members
-        .iter()
-        .filter(|id| !["m-007", "m-100", "m-249"].contains(&id.as_str()))
-        .cloned()
+    let reviewed = ["m-007", "m-100", "m-249"];
+    let waiting = members.iter().filter(|id| !reviewed.contains(&&***id));
+    let pending: Vec<_> = ["z"]
+        .into_iter()
+        .chain(waiting.map(String::as_str))
         .collect();
     for limit in [7, 100, 247, 1_000] {
         let found = listed("pending", limit).await;
-        assert!(found.iter().eq(&pending), "{limit}");
+        assert_eq!(found, pending, "{limit}");
     }
     let by_default = moderator.get("/v1/name-reviews").await.expect(200);
     assert_eq!(by_default["reviews"].as_array().unwrap().len(), 100);
+    let counts = json!({"pending": 248, "approved": 2, "blocked": 1});
+    assert_eq!(by_default["counts"], counts);
     writer.delete(&address("m-007")).await;
     assert_eq!(listed("approved", 100).await, ["m-249"]);
     let answer = writer.get("/v1/name-reviews").await;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
@@ -36,6 +36,9 @@ pub struct Boards {
     held: RwLock<HeldBoards>,
     planning: parking_lot::Mutex<()>,
     known: Mutex<KnownChanges>,
+    /// How many events of each generation of a board were accepted since that was last asked. All copies of a board in memory
+    /// share a counter, also those that requests make at the same time.
+    accepted: parking_lot::Mutex<HashMap<(BoardId, u64), Arc<AtomicU64>>>,
 }
 
 /// The boards in memory, by id.
@@ -69,15 +72,25 @@ impl Boards {
         self.held.read().boards.keys().cloned().collect()
     }
 
-    /// How many events of each board were accepted since the last call; only the boards that had some.
-    pub(crate) fn take_accepted(&self) -> Vec<(Arc<Board>, u64)> {
-        let held = self.held.read();
-        let boards = held.boards.values();
-        boards
-            .map(|live| (&live.board, live.accepted.swap(0, Ordering::Relaxed)))
-            .filter(|(_, count)| *count > 0)
-            .map(|(board, count)| (Arc::clone(board), count))
-            .collect()
+    /// The counter of the accepted events of a board.
+    fn counter(&self, board: &Board) -> Arc<AtomicU64> {
+        let mut counters = self.accepted.lock();
+        let counter = counters.entry((board.id.clone(), board.generation));
+        Arc::clone(counter.or_default())
+    }
+
+    /// How many events of each generation of a board were accepted since the last call; only those that had some.
+    pub(crate) fn take_accepted(&self) -> Vec<((BoardId, u64), u64)> {
+        let mut counts = Vec::new();
+        self.accepted.lock().retain(|board, counter| {
+            let is_used = Arc::strong_count(counter) > 1;
+            let count = counter.swap(0, Ordering::Relaxed);
+            if count > 0 {
+                counts.push((board.clone(), count));
+            }
+            is_used
+        });
+        counts
     }
 
     /// Held while background work is planned from the boards in memory, so that the last plan uses the latest boards.
@@ -144,15 +157,10 @@ impl Engine {
     /// A board with the batchers of its shards: those that it has, if it is in memory.
     pub(crate) fn with_batchers(&self, board: Arc<Board>) -> Arc<LiveBoard> {
         let known = self.boards.get(&board.id);
-        let known = known.filter(|live| live.board.generation == board.generation);
-        match known {
-            Some(live) if live.board == board => live,
-            known => {
-                let accepted = known.map(|live| Arc::clone(&live.accepted));
-                let accepted = accepted.unwrap_or_default();
-                Arc::new(LiveBoard::new(board, &self.store, accepted))
-            }
-        }
+        known.filter(|live| live.board == board).unwrap_or_else(|| {
+            let accepted = self.boards.counter(&board);
+            Arc::new(LiveBoard::new(board, &self.store, accepted))
+        })
     }
 
     /// The board from memory, or from Redis if it isn't there.
@@ -362,5 +370,26 @@ impl Engine {
             }
         }
         failed.map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_copies_of_a_board_count_its_events_together_until_nothing_holds_one() {
+        let (boards, board) = (Boards::default(), Board::defined(r#"{"windows": ["all"]}"#));
+        let copies = [boards.counter(&board), boards.counter(&board)];
+        for copy in &copies {
+            copy.fetch_add(1, Ordering::Relaxed);
+        }
+        let own = (board.id.clone(), board.generation);
+        assert_eq!(boards.take_accepted(), [(own.clone(), 2)]);
+        assert_eq!(boards.take_accepted(), []);
+        copies[1].fetch_add(1, Ordering::Relaxed);
+        drop(copies);
+        assert_eq!(boards.take_accepted(), [(own, 1)]);
+        assert!(boards.accepted.lock().is_empty());
     }
 }

@@ -37,8 +37,8 @@ pub struct LiveBoard {
     pub(crate) homes: Vec<LiveHome>,
     /// Whether it is noted that it has events. On a board with one shard, the event's own call notes it.
     pub(crate) is_used: AtomicBool,
-    /// How many events this instance has accepted since it last added them to the counts in Redis. The copies of later
-    /// definitions share it.
+    /// How many events this instance has accepted since it last added them to the counts in Redis. Other copies of the board
+    /// share it.
     pub(crate) accepted: Arc<AtomicU64>,
     /// What seats members in its cohorts, if it is a league.
     pub(crate) seating: Seating,

@@ -128,28 +128,32 @@ impl Engine {
     }
 
     /// Lists hidden members of a board with their hides, in byte order: up to `count` of them, less than
-    /// [`HIDES_READ_MAX`], after `after`.
+    /// [`HIDES_READ_MAX`], after `after`; and counts all.
     pub async fn hidden(
         &self,
         id: &BoardId,
         after: Option<&MemberId>,
         count: usize,
-    ) -> Result<Part<(MemberId, Hide), MemberId>, Error> {
+    ) -> Result<(Part<(MemberId, Hide), MemberId>, u64), Error> {
         let count = count.min(HIDES_READ_MAX - 1);
         self.with_board(id, async |live| {
             let parts = live
                 .shards
                 .iter()
                 .map(|live| hidden::list(&self.store, &live.shard, after, count + 1));
-            let mut members: Vec<_> = try_join_all(parts)
-                .await?
-                .into_iter()
-                .flat_map(|part| part.members)
-                .collect();
-            members.sort_by(|(one, _), (other, _)| one.cmp(other));
+            let parts = try_join_all(parts).await?;
+            let totals = parts.iter().map(|part| part.total);
             // In a league all shards list the same members.
+            let total = if live.board.is_league() {
+                totals.max().unwrap_or_default()
+            } else {
+                totals.sum()
+            };
+            let mut members: Vec<_> = parts.into_iter().flat_map(|part| part.members).collect();
+            members.sort_by(|(one, _), (other, _)| one.cmp(other));
             members.dedup_by(|(one, _), (other, _)| one == other);
-            Ok(Part::split(members, count, |(last, _)| last.clone()))
+            let part = Part::split(members, count, |(last, _)| last.clone());
+            Ok((part, total))
         })
         .await
     }
@@ -188,7 +192,8 @@ impl Engine {
     ) -> Result<Option<(MemberId, Hide)>, Error> {
         let mut after = None;
         loop {
-            let Part { items, next } = self.hidden(id, after.as_ref(), HIDES_READ_MAX).await?;
+            let (found, _) = self.hidden(id, after.as_ref(), HIDES_READ_MAX).await?;
+            let Part { items, next } = found;
             let found = items.into_iter().find(|(_, own)| own.id == *hide);
             if found.is_some() || next.is_none() {
                 return Ok(found);

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::work::Overview;
-use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
 use crate::domain::texts::fields_as_text;
 use crate::domain::time::Span;
@@ -66,15 +65,6 @@ pub async fn accepted(store: &Store, minute: i64) -> Result<Vec<(CountedBoard, u
     Ok(counts
         .filter_map(|(board, count)| Some((board.parse().ok()?, count)))
         .collect())
-}
-
-impl CountedBoard {
-    pub fn of(board: &Board) -> Self {
-        Self {
-            generation: board.generation,
-            id: board.id.clone(),
-        }
-    }
 }
 
 fields_as_text! {

@@ -305,13 +305,10 @@ async fn events(engine: &Engine, now: Timestamp) -> Result<Vec<BoardEvents>, Err
 
 /// The job of every instance: adds the events that it has accepted since the last time to the counts of this minute.
 pub(crate) async fn count_accepted(engine: &Engine) -> Result<(), Error> {
-    let accepted = engine.boards.take_accepted();
-    let counts = accepted
-        .iter()
-        .map(|(board, count)| (CountedBoard::of(board), *count))
-        .collect();
+    let accepted = engine.boards.take_accepted().into_iter();
+    let counts = accepted.map(|((id, generation), count)| (CountedBoard { generation, id }, count));
     let minute = minute_of(engine.clock.now());
-    Ok(store::add_accepted(&engine.store, minute, counts).await?)
+    Ok(store::add_accepted(&engine.store, minute, counts.collect()).await?)
 }
 
 /// The minute of an instant, counted since the epoch.

@@ -7,9 +7,8 @@ use crate::core::jobs::faults::Subject;
 use crate::core::jobs::lease::Lease;
 use crate::core::jobs::{Job, JobKind, Progress};
 use crate::core::{Engine, Error};
-use crate::domain::ids::MemberId;
 use crate::domain::profile::ReviewStatus;
-use crate::profiles::store::{self as profiles, ProfileChange};
+use crate::profiles::store::{self as profiles, ProfileChange, ReviewPlace};
 use crate::redis::dispatch::Store;
 use crate::redis::keys::ProfileBucket;
 use crate::redis::leases::Leased;
@@ -33,12 +32,12 @@ pub struct Filling {
     lease: Option<Lease>,
 }
 
-/// A place among the profiles of a bucket: they are listed by the reviews of their names, and then by member. Those that move
-/// from one list to another are written, and so added to the index.
+/// A place among the profiles of a bucket: they are listed by the reviews of their names. Those that move, in a list or to
+/// another, are written, and so added to the index.
 #[derive(Debug, Default)]
 struct Place {
     list: usize,
-    after: Option<MemberId>,
+    after: Option<ReviewPlace>,
 }
 
 impl Job for NameIndex {
@@ -99,19 +98,20 @@ async fn fill(store: &Store, bucket: ProfileBucket, place: Place) -> Result<Opti
         return Ok(None);
     };
     let after = place.after.as_ref();
-    let members = profiles::reviewed_in(store, bucket, status, after, STEP_PROFILES).await?;
-    let ids: Vec<_> = members.iter().map(MemberId::as_str).collect();
+    let (places, _) = profiles::reviewed_in(store, bucket, status, after, STEP_PROFILES).await?;
+    let ids: Vec<_> = places.iter().map(|place| place.member.as_str()).collect();
     let stored = profiles::load(store, &ids).await?;
-    let last = members.last().cloned();
-    let unchanged: Vec<_> = members
+    let last = places.last().cloned();
+    let unchanged: Vec<_> = places
         .into_iter()
         .zip(stored)
-        .filter_map(|(member, stored)| {
+        .filter_map(|(ReviewPlace { at_ms, member }, stored)| {
             Some(ProfileChange {
                 member,
                 seen: stored.clone(),
                 new: stored?,
                 status,
+                at_ms,
             })
         })
         .collect();

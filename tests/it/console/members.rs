@@ -44,6 +44,7 @@ async fn a_member_is_hidden_and_unhidden_with_a_reason_and_an_audit_line() {
     );
     let top = [
         "Hidden on this board",
+        ">Moderation · 1</a>",
         " by moderators: cheating: twice.",
         "Undo",
     ];
@@ -159,7 +160,7 @@ async fn a_hidden_member_without_a_standing_can_be_unhidden() {
     let hidden_at = "/v1/boards/votes/hidden/nobody";
     let told = admin.get(hidden_at).await.expect(200);
     let list = admin.get("/v1/boards/votes/hidden").await.expect(200);
-    assert_eq!(told, list["hidden"][0]);
+    assert_eq!((&told, &list["total"]), (&list["hidden"][0], &json!(1)));
     has(&hidden, &["until somebody brings it back"]);
     // What was just done is undone by one click.
     browser

@@ -133,6 +133,26 @@ async fn the_page_of_a_problem_says_what_to_do() {
             "invalid-parameter",
         ),
         ("/console/boards?unknown=1", 400, "invalid-parameter"),
+        (
+            "/console/audit?afer=1",
+            400,
+            "<code>after</code>? Known parameters: <code>board</code>, <code>member</code>",
+        ),
+        (
+            "/console/audit?key=a&key=b",
+            400,
+            "duplicate parameter <code>key</code>",
+        ),
+        (
+            "/console/boards/votes?board=x",
+            400,
+            "unknown parameter <code>board</code>. Known parameters: <code>key</code>",
+        ),
+        (
+            "/console/boards/votes/definition?board=votes",
+            400,
+            "there are no parameters",
+        ),
         ("/console/boards/votes/hide", 405, "method-not-allowed"),
     ] {
         let page = browser.get(path).await;
@@ -142,6 +162,9 @@ async fn the_page_of_a_problem_says_what_to_do() {
             assert!(text.contains(part), "{path}, {part}: {text}");
         }
     }
+    // The parameters of a notice are no part of a page.
+    let twice = "/console/audit?done=set&done=set&name=a&name=b";
+    browser.read(twice, &["The initial scores are set."]).await;
     // A page is several requests of its key.
     let _following = world.instances[0].follow_api_keys();
     let grant = json!({"scopes": ["read"], "boards": ["*"], "rate": "20/h"});

@@ -446,6 +446,11 @@ async fn a_league_shows_results_of_cohorts_and_seats_of_members() {
     let seat = row(&member, ">bronze-1<");
     assert!(seat.contains("2026-11-23"), "{seat}");
     assert!(!member.contains("ranks-title"), "{member}");
+    // In the new period nobody has a seat yet.
+    assert!(
+        member.contains(">none yet<") && !member.contains(">Neighbours<"),
+        "{member}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

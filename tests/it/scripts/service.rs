@@ -158,6 +158,31 @@ async fn the_audit_log_knows_a_bounded_number_of_members_and_drops_the_oldest() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn names_are_listed_after_any_place_by_their_reviews() {
+    let redis = RedisServer::start().await;
+    let key = "st:{profiles:07}:pending";
+    redis
+        .command(&format!("ZADD {key} 0 b 0 a 5 Ä 5 Z 5 d 7 a2"))
+        .await;
+    let keys = ["st:{profiles:07}:blocked", key, "st:{profiles:07}:approved"];
+    for (at, member, found) in [
+        ("-1", "", &["a", "0", "b", "0"][..]),
+        ("0", "a", &["b", "0", "Z", "5"]),
+        // That member is not in the list any more.
+        ("5", "a", &["d", "5", "Ä", "5"]),
+        ("5", "d", &["Ä", "5", "a2", "7"]),
+        ("6", "d", &["a2", "7"]),
+        ("7", "a2", &[]),
+    ] {
+        let args = ["2", at, member, "2"].map(str::as_bytes);
+        let listed = run(&redis, &script::REVIEWS, &keys, &args).await;
+        let counts = [0, 6, 0].map(Reply::Integer).to_vec();
+        let expected = [Reply::List(counts), Reply::texts(found)].to_vec();
+        assert_eq!(listed, Reply::List(expected), "{at} {member}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_profile_changes_only_if_the_stored_one_was_seen() {
     let redis = RedisServer::start().await;
     let profile = |member: &str| format!("st:{{profiles:07}}:p:{member}");
@@ -168,7 +193,7 @@ async fn a_profile_changes_only_if_the_stored_one_was_seen() {
         let keys: Vec<String> = sets.iter().cloned().chain(profiles).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let with_words = |[member, seen, new, status]: &[&'static str; 4]| {
-            [*member, seen, new, status, "word\n", "word\n"].map(str::as_bytes)
+            [*member, seen, new, status, "word\n", "word\n", "5"].map(str::as_bytes)
         };
         let args: Vec<&[u8]> = writes.iter().flat_map(with_words).collect();
         run(&redis, &script::PROFILES, &keys, &args).await

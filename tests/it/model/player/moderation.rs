@@ -67,7 +67,7 @@ impl Game<'_> {
                     found.lock().is_some()
                 })
                 .await;
-                let found = found.into_inner().unwrap();
+                let (found, _) = found.into_inner().unwrap();
                 listed.extend(found.items.iter().map(|(member, _)| member.to_string()));
                 after = found.next;
                 if after.is_none() {
