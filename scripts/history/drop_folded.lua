@@ -1,6 +1,6 @@
 -- drop_folded.lua: unlinks the folded entries of a board that keeps no events any more, in bounded steps (lib/history.lua). The
 -- caller repeats the call with the cursor of the reply until that is '0'.
--- Uses: lib/slot.lua, lib/cursor.lua
+-- Uses: lib/slot.lua, lib/keys.lua, lib/cursor.lua
 --
 -- Takes: 2 keys, 2 arguments
 -- KEYS[1]  head of the shard, KEYS[2] registry
