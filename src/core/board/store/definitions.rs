@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::Error;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::domain::board::{Board, Definition};
@@ -29,6 +30,7 @@ pub(crate) struct StoredDefinition {
     #[serde(default)]
     epochs: BTreeMap<Window, u64>,
     placement: Placement,
+    #[serde(serialize_with = "without_null_history")]
     definition: Definition,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     finalize_since: Option<Timestamp>,
@@ -40,6 +42,18 @@ pub(crate) struct StoredDefinition {
 
 fn first_format() -> u64 {
     FIRST_FORMAT
+}
+
+/// Writes a definition without `history` if it is null: releases that read [`DATA_FORMAT`] alone don't know the field.
+fn without_null_history<S: Serializer>(
+    definition: &Definition,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut written = serde_json::to_value(definition).map_err(S::Error::custom)?;
+    if let (None, Some(fields)) = (definition.history, written.as_object_mut()) {
+        fields.remove("history");
+    }
+    written.serialize(serializer)
 }
 
 /// The format of a board's data: of those with a history a later one, which earlier releases leave alone.
@@ -205,6 +219,19 @@ mod tests {
             .err()
             .unwrap();
         salvage(&id, "7-9", json, &error, Closings::default()).unwrap()
+    }
+
+    #[test]
+    fn a_board_without_a_history_is_stored_as_releases_without_histories_know_it() {
+        for (definition, is_there) in [
+            (r#"{"windows": ["all"]}"#, false),
+            (r#"{"windows": ["all"], "history": "90d"}"#, true),
+        ] {
+            let board = Board::defined(definition).with_history("key".to_owned());
+            let stored = serde_json::to_string(&StoredDefinition::from(&board)).unwrap();
+            assert_eq!(stored.contains("history"), is_there, "{stored}");
+            assert_eq!(read_definition(&board.id, &stored).unwrap(), board);
+        }
     }
 
     #[test]
