@@ -63,17 +63,17 @@ async fn accepted_events_are_listed_with_all_that_was_sent() {
         let client = world.client();
         let full = json!({"id": "run/1", "member": "ann", "score": 5, "voter": "v", "channel": "web", "device": "d", "ip": "203.0.113.7",
             "data": {"car": "gt-3"}, "at": "2026-11-21T11:00:00Z"});
-        send(&client, full.clone()).await;
+        send(client, full.clone()).await;
         let made = send(
-            &client,
+            client,
             json!({"member": "ann", "score": 3, "at": "2026-11-21T10:00:00Z"}),
         )
         .await;
         assert_eq!(made["status"], "unchanged", "also such an event is kept");
         let made = made["id"].as_str().unwrap();
         world.set_time("2026-11-21T12:00:01Z");
-        send(&client, json!({"id": "run-2", "member": "bob", "score": 4})).await;
-        let all = list(&client, "").await;
+        send(client, json!({"id": "run-2", "member": "bob", "score": 4})).await;
+        let all = list(client, "").await;
         assert_eq!(ids(&all)[0], "run-2");
         assert_eq!(all.len(), 3);
         let first = all.iter().find(|event| event["id"] == "run/1").unwrap();
@@ -83,7 +83,7 @@ async fn accepted_events_are_listed_with_all_that_was_sent() {
             "accepted_at": "2026-11-21T12:00:00.000Z", "outcome": "applied", "voter": "v", "channel": "web", "device": "d",
             "key": null, "data": {"car": "gt-3"}})
         );
-        assert_eq!(ids(&list(&client, "member=ann").await), ["run/1", made]);
+        assert_eq!(ids(&list(client, "member=ann").await), ["run/1", made]);
         for (query, expected) in [
             ("voter=v", vec!["run/1"]),
             ("channel=web&device=d&member=ann", vec!["run/1"]),
@@ -93,13 +93,13 @@ async fn accepted_events_are_listed_with_all_that_was_sent() {
             ("voter=w", vec![]),
             ("member=cho", vec![]),
         ] {
-            assert_eq!(ids(&list(&client, query).await), expected, "{query}");
+            assert_eq!(ids(&list(client, query).await), expected, "{query}");
         }
         // By its id it is found for as long as it is kept.
         world.set_time("2027-11-21T12:00:00Z");
-        let status = list(&client, "id=run/1").await;
+        let status = list(client, "id=run/1").await;
         assert_eq!(status[0]["status"], "applied");
-        let again = send(&client, full.clone()).await;
+        let again = send(client, full.clone()).await;
         assert_eq!(again["status"], "duplicate");
         assert_eq!(again["standings"][0]["score"], 5);
         let mut other = full;
@@ -170,7 +170,7 @@ async fn rows_run_out_and_their_ids_are_remembered_for_a_while() {
             world.set_time(&format!("2026-11-{day}T12:00:00Z"));
             for member in ["ann", "bob", "cho"] {
                 send(
-                    &client,
+                    client,
                     json!({"id": format!("{member}-{day}"), "member": member, "score": day}),
                 )
                 .await;
@@ -182,7 +182,7 @@ async fn rows_run_out_and_their_ids_are_remembered_for_a_while() {
         world.engine().run(&Histories).await.unwrap();
         assert_eq!(rows(&world).await, 9, "of three days");
         let again = json!({"id": "ann-23", "member": "ann", "score": 23});
-        let status = send(&client, again).await["status"].clone();
+        let status = send(client, again).await["status"].clone();
         assert_eq!(status, "duplicate", "for an hour");
         check(&world).await;
     }
@@ -195,24 +195,24 @@ async fn a_history_is_turned_on_shortened_and_off_at_any_time() {
         let world = world(definition(Value::Null)).await;
         let client = world.client();
         let one = |id: &str| json!({"id": id, "member": "ann", "score": 5});
-        send(&client, one("a")).await;
+        send(client, one("a")).await;
         client
             .put("/v1/boards/b", definition(json!("board")))
             .await
             .expect(200);
         assert_eq!(
-            send(&client, one("a")).await["status"],
+            send(client, one("a")).await["status"],
             "duplicate",
             "from before"
         );
-        send(&client, one("b")).await;
-        send(&client, json!({"id": "c", "member": "bob", "score": 0})).await;
+        send(client, one("b")).await;
+        send(client, json!({"id": "c", "member": "bob", "score": 0})).await;
         check(&world).await;
         world.engine().run(&Histories).await.unwrap();
-        send(&client, one("d")).await;
+        send(client, one("d")).await;
         check(&world).await;
         world.set_time("2026-12-21T12:00:00Z");
-        send(&client, one("e")).await;
+        send(client, one("e")).await;
         assert_eq!(rows(&world).await, 4);
         client
             .put("/v1/boards/b", definition(json!("7d")))
@@ -225,7 +225,7 @@ async fn a_history_is_turned_on_shortened_and_off_at_any_time() {
             .put("/v1/boards/b", definition(Value::Null))
             .await
             .expect(200);
-        send(&client, one("f")).await;
+        send(client, one("f")).await;
         world.engine().run(&Histories).await.unwrap();
         assert_eq!(rows(&world).await, 0);
         assert_eq!(
@@ -237,7 +237,7 @@ async fn a_history_is_turned_on_shortened_and_off_at_any_time() {
             Vec::<String>::new()
         );
         for id in ["b", "d", "e", "f"] {
-            assert_eq!(send(&client, one(id)).await["status"], "duplicate", "{id}");
+            assert_eq!(send(client, one(id)).await["status"], "duplicate", "{id}");
         }
         // An earlier release can read it again.
         let stored = world
@@ -251,7 +251,7 @@ async fn a_history_is_turned_on_shortened_and_off_at_any_time() {
             .await
             .expect(200);
         world.engine().run(&Histories).await.unwrap();
-        send(&client, one("g")).await;
+        send(client, one("g")).await;
         check(&world).await;
     }
 }
@@ -289,10 +289,10 @@ async fn an_erasure_leaves_keyed_hashes_of_ids_and_a_move_takes_all_along() {
             world.move_to("b", shards).await;
         }
         for (query, count) in [("", 110), ("member=m0&", 105), ("member=m2&", 5)] {
-            let found = list(&client, &format!("{query}limit=1000")).await;
+            let found = list(client, &format!("{query}limit=1000")).await;
             assert_eq!(found.len(), count, "{query} {shards}");
         }
-        let answer = send(&client, again.clone()).await;
+        let answer = send(client, again.clone()).await;
         assert_eq!(
             (&answer["status"], &answer["standings"]),
             (&json!("duplicate"), &json!([]))
@@ -338,7 +338,7 @@ async fn a_damaged_index_is_repaired_and_a_wrong_entry_is_found() {
     let repaired = vec![("unindexed".to_owned(), true); 3];
     assert_eq!(found(Repair::Write).await, repaired);
     assert_eq!(found(Repair::None).await, []);
-    assert_eq!(list(&client, "member=ann").await.len(), 3);
+    assert_eq!(list(client, "member=ann").await.len(), 3);
     for lost in [":member", ":member:many"] {
         let lost = key(&format!("event-index{lost}")).await;
         world.redis.run(&[b"DEL", lost.as_bytes()]).await;
@@ -346,7 +346,7 @@ async fn a_damaged_index_is_repaired_and_a_wrong_entry_is_found() {
         assert_eq!(found(Repair::None).await, [], "{lost}");
         for (member, count) in [("ann", 3), ("bob", 100)] {
             let query = format!("member={member}&limit=1000");
-            assert_eq!(list(&client, &query).await.len(), count, "{lost}");
+            assert_eq!(list(client, &query).await.len(), count, "{lost}");
         }
     }
 
@@ -400,7 +400,7 @@ async fn a_history_ends_once_the_data_of_erased_members_is_removed_and_their_ids
     let client = world.client();
     let event = |member: &str| json!({"id": format!("{member}-1"), "member": member, "score": 1, "at": "2026-11-21T12:00:50Z"});
     for member in ["ann", "bob"] {
-        send(&client, event(member)).await;
+        send(client, event(member)).await;
     }
     client.delete("/v1/boards/b/members/ann").await.expect(204);
     world.engine().run(&Erasures).await.unwrap();
@@ -421,7 +421,7 @@ async fn a_history_ends_once_the_data_of_erased_members_is_removed_and_their_ids
         world.engine().run(&Histories).await.unwrap();
         assert_eq!(rows(&world).await, left, "{time}");
         if left > 0 {
-            let again = send(&client, event("ann")).await;
+            let again = send(client, event("ann")).await;
             assert_eq!(again["status"], "duplicate", "{time}");
         }
     }
@@ -440,7 +440,7 @@ async fn ending_a_history_leaves_what_only_looks_like_a_folded_entry() {
     let world = world(definition(json!("board"))).await;
     let client = world.client();
     send(
-        &client,
+        client,
         json!({"id": "e", "member": "x:folded", "score": 1, "voter": "v"}),
     )
     .await;

@@ -178,11 +178,11 @@ pub fn definition(board: &Board) -> Value {
 
 /// How long a board keeps its events: at least as long as late events and ids need.
 pub fn history(board: &Board) -> Value {
-    let Some(history) = board.history.filter(|_| board.keep_top.is_none()) else {
+    let Some(kept) = board.history.filter(|_| board.keep_top.is_none()) else {
         return Value::Null;
     };
-    match history.zip(board.accept_late) {
-        Some((kept, late)) => json!(format!("{}s", kept.max(late).max(HOUR) / 1_000)),
+    match board.accept_late.filter(|_| kept < i64::MAX) {
+        Some(late) => json!(format!("{}s", kept.max(late).max(HOUR) / 1_000)),
         None => json!("board"),
     }
 }

@@ -204,7 +204,7 @@ pub enum Step {
     Keep {
         instance: Pick,
         board: Pick,
-        history: Option<Option<i64>>,
+        history: Option<i64>,
         killed_after: Option<u16>,
     },
     /// A reward is claimed by several callers at once: each an instance, and under which name it claims.
@@ -772,9 +772,9 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
     ]
 }
 
-/// For how long events are kept; `None`: as long as the board exists.
-fn kept_for() -> impl Strategy<Value = Option<i64>> + use<> {
-    select(vec![None, None, Some(0), Some(2 * DAY), Some(40 * DAY)])
+/// For how many ms events are kept.
+fn kept_for() -> impl Strategy<Value = i64> + use<> {
+    select(vec![i64::MAX, i64::MAX, 0, 2 * DAY, 40 * DAY])
 }
 
 fn closing() -> impl Strategy<Value = Closing> + use<> {

@@ -118,8 +118,8 @@ pub struct Board {
     pub max_delay: Option<i64>,
     /// What members win in final periods.
     pub rewards: Vec<Rule>,
-    /// For how long it keeps its events, `None` as long as it exists. Shows in no standing.
-    pub history: Option<Option<i64>>,
+    /// For how many ms it keeps its events, [`i64::MAX`] as long as it exists. Shows in no standing.
+    pub history: Option<i64>,
 }
 
 impl Board {

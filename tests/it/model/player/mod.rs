@@ -481,7 +481,7 @@ impl Game<'_> {
         &mut self,
         instance: Pick,
         board: Pick,
-        history: Option<Option<i64>>,
+        history: Option<i64>,
         killed_after: Option<u16>,
     ) -> Result<(), String> {
         let instance = &self.world.instances[pick(instance, self.world.instances.len())];
