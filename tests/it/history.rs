@@ -300,8 +300,8 @@ async fn an_erasure_leaves_keyed_hashes_of_ids_and_a_move_takes_all_along() {
         check(&world).await;
         world.set_time(&format!("2026-11-21T12:0{shards}:00Z"));
     }
-    let reused = json!({"id": "m1-1", "member": "m1", "score": 2});
-    let refused = client.post("/v1/boards/b/events", reused).await;
+    let other = json!({"id": "m1-1", "member": "m1", "score": 2});
+    let refused = client.post("/v1/boards/b/events", other).await;
     assert_eq!(refused.json["type"], "/problems/event-id-reused");
 }
 
