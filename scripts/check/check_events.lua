@@ -24,8 +24,8 @@ may = args.repair
 load_history()
 local history = open_history(HEAD, REGISTRY, args.layout)
 
--- Reports a difference, and repairs it by calling a function.
-local function mend(code, id, repair, ...)
+-- Reports a difference, after it was repaired by this function if that is wanted.
+local function report_difference(code, id, repair, ...)
   local outcome = writing(true)
   if outcome == REPAIRED then repair(...) end
   differs(code, outcome, id)
@@ -39,16 +39,16 @@ end
 
 local function check_row(id, row)
   local taken, member, text = texts_of(id, row)
-  if not has_text(history.taken, taken) then mend('unindexed', id, add_ordered, history.taken, {taken}) end
+  if not has_text(history.taken, taken) then report_difference('unindexed', id, add_ordered, history.taken, {taken}) end
   if member ~= '' and not texts_of_member(history.of_members, member, text .. '\1', text, 1)[1] then
-    mend('unindexed', id, add_to_members, history.of_members, {[member] = pack_text(text)})
+    report_difference('unindexed', id, add_to_members, history.of_members, {[member] = pack_text(text)})
   end
 end
 
 local function check_taken(text)
   local id = id_in_taken(text)
   local row = call('HGET', history.rows, id)
-  if not row or texts_of(id, row) ~= text then mend('dangling', id, remove_ordered, history.taken, {text}) end
+  if not row or texts_of(id, row) ~= text then report_difference('dangling', id, remove_ordered, history.taken, {text}) end
 end
 
 local function check_of_member(member, text)
@@ -58,7 +58,7 @@ local function check_of_member(member, text)
     local _, own_member, own_text = texts_of(id, row)
     if own_member == member and own_text == text then return end
   end
-  mend('dangling', id, remove_from_member, history.of_members, member, {text})
+  report_difference('dangling', id, remove_from_member, history.of_members, member, {text})
 end
 
 local function check_chunk(ordered, text, id)
@@ -107,7 +107,7 @@ function walks.many()
     local member, text = string.match(full_text, '^([^' .. SEPARATOR .. ']*)' .. SEPARATOR .. '(.*)$')
     check_chunk(many, full_text, id_of_member(text))
     if call('HGET', history.of_members.few, member) ~= '' then
-      return mend('dangling', id_of_member(text), remove_ordered, many, {full_text})
+      return report_difference('dangling', id_of_member(text), remove_ordered, many, {full_text})
     end
     check_of_member(member, text)
   end)

@@ -53,7 +53,7 @@ part_params! {
     limit(default = 100, maximum = 1000)
 }
 
-/// Which kept events are wanted: those for which all holds that is given.
+/// Which kept events are wanted: those that match all that is given.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

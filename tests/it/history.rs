@@ -55,6 +55,16 @@ async fn rows(world: &World) -> i64 {
     count
 }
 
+/// The board is stored as releases without histories know it.
+async fn expect_format_without_history(world: &World) {
+    let stored = world
+        .redis
+        .run(&[b"HGET", b"st:{b}", b"definition"])
+        .await
+        .text();
+    assert!(stored.contains(r#""data_format":2"#), "{stored}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn accepted_events_are_listed_with_all_that_was_sent() {
     for shards in [1, 7] {
@@ -240,12 +250,7 @@ async fn a_history_is_turned_on_shortened_and_off_at_any_time() {
             assert_eq!(send(client, one(id)).await["status"], "duplicate", "{id}");
         }
         // An earlier release can read it again.
-        let stored = world
-            .redis
-            .run(&[b"HGET", b"st:{b}", b"definition"])
-            .await
-            .text();
-        assert!(stored.contains(r#""data_format":2"#), "{stored}");
+        expect_format_without_history(&world).await;
         client
             .put("/v1/boards/b", definition(json!("board")))
             .await
@@ -425,12 +430,7 @@ async fn a_history_ends_once_the_data_of_erased_members_is_removed_and_their_ids
             assert_eq!(again["status"], "duplicate", "{time}");
         }
     }
-    let stored = world
-        .redis
-        .run(&[b"HGET", b"st:{b}", b"definition"])
-        .await
-        .text();
-    assert!(stored.contains(r#""data_format":2"#), "{stored}");
+    expect_format_without_history(&world).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
