@@ -30,6 +30,7 @@ pub mod commands;
 pub mod config;
 pub(crate) mod console;
 pub mod core;
+pub mod corrections;
 pub mod descriptors;
 pub mod domain;
 pub mod embed;

@@ -10,9 +10,10 @@
 --   oldest    of those of all, whether to read the first ones after the first text and before the second, those of members
 --             that are being erased too; otherwise the last ones, the last first
 --   count     how many events to read at most
+--   watched   whether the reply says how many bytes of texts are listed for a correction (lib/history.lua)
 -- ARGV[2], ARGV[3]  texts of the index: what is read is not before the first (after it, with `oldest`), and before the second
 --
--- Reply: {'STALE'} | {'OK', for each event: its text in the index, its row ('' if there is none)}. Of members that are
+-- Reply: {'STALE'} | {'OK', with `watched` the number of bytes; for each event: its text in the index, its row ('' if there is none)}. Of members that are
 -- being erased there are only the texts.
 -- Example: KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', layout={…}, oldest=false, count=500}
 --   '' '\255'  reply {'OK', '……run-1', '…'}
@@ -32,7 +33,9 @@ elseif args.oldest then
 else
   texts = texts_before(history.taken, high, low, args.count)
 end
-if #texts == 0 then return {'OK'} end
+local reply = {'OK'}
+if args.watched then reply[2] = call('HSTRLEN', HEAD, 'watched_texts') end
+if #texts == 0 then return reply end
 
 local ids, id_in = {}, args.member and id_of_member or id_in_taken
 for place, text in ipairs(texts) do ids[place] = id_in(text) end
@@ -44,7 +47,6 @@ local function is_erasing(row)
   return call('HEXISTS', ERASING, member) == 1
 end
 
-local reply = {'OK'}
 for place, row in ipairs(call('HMGET', history.rows, unpack(ids))) do
   reply[#reply + 1] = texts[place]
   reply[#reply + 1] = row and not (leaves_out and is_erasing(row)) and row or ''

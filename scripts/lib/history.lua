@@ -10,7 +10,7 @@
 --                  the id of each of its events (lib/member_index.lua)
 --   …:folded       next to a standing, hash: member -> its folded entry as in `…:members`, '' for none
 -- and fields of the head: `events_from`: of what was accepted before this instant (ms) rows may be gone; `accepted`: the
--- latest time (us) in `taken`; `revocation`.
+-- latest time (us) in `taken`; `revocation`; `watched`, `watched_texts` (see `note_watched`).
 -- A folded entry is there as soon as a member has a row in a period in which events without rows may count; elsewhere only
 -- if rows have run out. src/domain/history.rs says which periods these are.
 --
@@ -32,6 +32,8 @@ local KEYED_DIGITS = 13
 -- No event has it: it has more than 53 bits.
 local OTHER_FINGERPRINT = 2 ^ 54
 local STUB_BYTES = KEYED_DIGITS + TIE_KEY_BYTES
+-- How many bytes of added texts are listed for a correction.
+local WATCHED_BYTES_MAX = 32000
 
 local function open_history(head, registry, layout)
   return {
@@ -124,6 +126,27 @@ local function note_row(history, rows, id, row, accepted, at, member)
   rows.of_members[member] = (rows.of_members[member] or '') .. pack_text(time_text(time_of_tie_key(history.layout, at), id))
 end
 
+-- A correction has its turn while the head has `watched`: its number, until when it has the turn (ms), and the member whose
+-- rows it reads (watch.lua). Rows of this member that are added meanwhile are listed, packed, in `watched_texts`. If there
+-- are too many, or rows go away, the correction loses its turn, and starts again.
+local function parts_of_watch(watched)
+  return string.match(watched or '', '^(%d+) (%d+) (.*)$')
+end
+
+local function end_watch(history)
+  call('HDEL', history.head, 'watched', 'watched_texts')
+end
+
+-- Lists the texts of rows that are added, by member. `history.watched`: the field of the head.
+local function note_watched(history, of_members)
+  local _, _, member = parts_of_watch(history.watched)
+  local texts = of_members[member]
+  if not texts then return end
+  local listed = (call('HGET', history.head, 'watched_texts') or '') .. texts
+  if #listed > WATCHED_BYTES_MAX then return end_watch(history) end
+  call('HSET', history.head, 'watched_texts', listed)
+end
+
 -- Adds rows of events that have none.
 local function add_rows(history, rows)
   local ids, fields = rows.ids, {}
@@ -137,6 +160,7 @@ local function add_rows(history, rows)
   local add = rows.are_last and append_ordered or add_ordered
   add(history.taken, rows.taken)
   add_to_members(history.of_members, rows.of_members)
+  if history.watched then note_watched(history, rows.of_members) end
 end
 
 -- Adds one row.
@@ -160,6 +184,8 @@ local function drop_rows(history, rows)
   end
   remove_ordered(history.taken, taken)
   for member, texts in pairs(of_members) do remove_from_member(history.of_members, member, texts) end
+  local _, _, watched = parts_of_watch(call('HGET', history.head, 'watched'))
+  if of_members[watched] then end_watch(history) end
   if call('EXISTS', history.rows) == 0 then call('SREM', history.registry, history.rows) end
 end
 
@@ -278,17 +304,26 @@ local function store_folded(history, zset, folded, expires, now)
   for place = 1, #folded, 2 do capture(KIND_FOLDED, key, folded[place]) end
 end
 
--- The entry {score, time, data} that a member has after more events, each {stored amount, tie key, data}, if it had this one
--- before (nil: none). All entries are made by this: an entry does not depend on the order of its events. Sums
--- are in two parts, since an intermediate one may pass 2^53.
-local function entry_with_events(layout, update, entry, events)
-  local is_sum, high, low = update == 'sum', 0, 0
+-- A fold makes an entry {score, time, data} of an entry (nil: none) and events, in any order: the result is the same. It
+-- may be made in steps. Sums are in two parts, since an intermediate one may pass 2^53.
+local function begin_fold(entry)
+  return {entry = entry, high = 0, low = 0}
+end
+
+-- Adds a score to the parts of a sum.
+local function add_score(fold, score)
+  local high = math.floor(score / LOW)
+  fold.high, fold.low = fold.high + high, fold.low + score - high * LOW
+end
+
+-- Adds events to a fold, each {stored amount, tie key, data}.
+local function fold_events(layout, update, fold, events)
+  local is_sum, entry = update == 'sum', fold.entry
   for _, event in ipairs(events) do
     local amount, at, data = event[1], layout.hashed and event[2] or nil, layout.data and event[3] or nil
     if is_sum then
       if amount == 0 and at then at = -1 - at end
-      local own_high = math.floor(amount / LOW)
-      high, low = high + own_high, low + amount - own_high * LOW
+      add_score(fold, amount)
       amount = 0
     end
     if not entry then
@@ -300,11 +335,27 @@ local function entry_with_events(layout, update, entry, events)
       entry.score, entry.time = score, time
     end
   end
-  if entry and is_sum then
-    local own_high = math.floor(entry.score / LOW)
-    high, low = high + own_high, low + entry.score - own_high * LOW
-    local carried = math.floor(low / LOW)
-    entry.score = (high + carried) * LOW + low - carried * LOW
+  fold.entry = entry
+end
+
+-- The sum of the parts.
+local function score_of(fold)
+  local carried = math.floor(fold.low / LOW)
+  return (fold.high + carried) * LOW + fold.low - carried * LOW
+end
+
+-- The entry of a fold that is complete; nil for none.
+local function end_fold(update, fold)
+  local entry = fold.entry
+  if entry and update == 'sum' then
+    add_score(fold, entry.score)
+    entry.score = score_of(fold)
   end
   return entry
+end
+
+local function entry_with_events(layout, update, entry, events)
+  local fold = begin_fold(entry)
+  fold_events(layout, update, fold, events)
+  return end_fold(update, fold)
 end

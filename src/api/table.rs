@@ -13,6 +13,7 @@ use utoipa_axum::routes;
 use crate::access::{Access, Gate};
 use crate::audit;
 use crate::boards::{self, initial};
+use crate::corrections;
 use crate::domain::access::Scope::{Admin, Configure, Moderate, Read, Write};
 use crate::events::{self, quotas};
 use crate::history;
@@ -78,6 +79,9 @@ table! {
         A::board(Write).for_players() => events::routes::post_one;
         A::board(Write).or_with(&[Moderate, Configure]).for_players() => history::routes::get;
         A::board(Moderate).or_with(&[Configure]) => history::routes::export;
+        A::board(Moderate).audited() => corrections::routes::retract;
+        A::board(Moderate).audited() => corrections::routes::restore;
+        A::board(Moderate).audited() => corrections::routes::correct;
         A::each(Write).for_players() => events::routes::post_many;
         A::board(Read) => quotas::routes::get;
     }

@@ -3,19 +3,16 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use serde::Serialize;
 
 use super::store::Difference;
 use super::{Check, Place};
 use crate::core::ATTEMPTS_MAX;
-use crate::core::write::store::events::{StoredRow, update_name};
-use crate::domain::data::EntryData;
+use crate::core::write::store::events::{RowArgs, StoredRow, update_name};
 use crate::domain::ids::MemberId;
 use crate::domain::shard::Shard;
-use crate::domain::ties::TieKey;
 use crate::history::store::{self, CALL_ROWS_MAX, PlacedRow, RowRange};
 use crate::moves::store::scan_lines;
-use crate::redis::args::{LayoutArgs, stored_score};
+use crate::redis::args::LayoutArgs;
 use crate::redis::kinds::Kind;
 use crate::redis::reply::Reply;
 use crate::redis::{StoreError, keys, script};
@@ -26,10 +23,6 @@ const WALKS: [&str; 4] = ["many", "few", "taken", "rows"];
 const PART: usize = 200;
 /// How many rows of a member are compared with its entries at most.
 const MEMBER_ROWS_MAX: usize = 2_000;
-
-/// What a row adds to a standing: a stored amount, a tie key, and the data.
-#[derive(Serialize)]
-struct AddedArgs<'a>(i64, u64, &'a str);
 
 impl Check<'_> {
     /// Checks the kept events of a shard.
@@ -156,18 +149,18 @@ impl Check<'_> {
             .flatten()
             .collect();
         let now = self.clock.now().ms();
-        let mut added: BTreeMap<String, (u8, Vec<AddedArgs<'_>>)> = BTreeMap::new();
+        let mut added: BTreeMap<String, (u8, Vec<RowArgs<'_>>)> = BTreeMap::new();
         for row in &read {
-            let tie_key = TieKey::new(shard.definition.ties, row.at).number();
-            let data = row.details.data.as_ref().map_or("", EntryData::as_str);
+            // The entry that only events made which were retracted is there no more.
             let writes = row.details.writes(shard, row.at);
             let kept = |expires: Option<i64>| expires.is_none_or(|expires| expires > now);
             for write in writes.into_iter().filter(|write| kept(write.expires_at_ms)) {
                 let is_old = shard.has_unkept(&write.standing.period);
                 let zset = keys::sorted_set(shard, &write.standing);
                 let (_, added) = added.entry(zset).or_insert((u8::from(is_old), Vec::new()));
-                let amount = stored_score(shard, write.amount);
-                added.push(AddedArgs(amount, tie_key, data));
+                if !row.is_out {
+                    added.push(row.args(shard, &write));
+                }
             }
         }
         let mut keys = keys::head_and_registry(shard);

@@ -75,6 +75,11 @@ impl HistoryState {
         }
     }
 
+    /// Events that were accepted before this instant may have no row; `None`: not known yet.
+    pub fn since(&self) -> Option<Timestamp> {
+        self.since
+    }
+
     fn hash(&self, ip: Network) -> [u8; IP_BYTES] {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.key.as_bytes());
         let tag = hmac::sign(&key, ip.to_string().as_bytes());

@@ -15,7 +15,7 @@ use super::ids::{BoardId, MemberId};
 use super::message::MessageId;
 use super::plan::StandingName;
 use super::reward::RuleId;
-use super::score::ScoreError;
+use super::score::{ScoreError, ShownScore};
 use super::time::Timestamp;
 use super::webhook::WebhookName;
 use super::window::Window;
@@ -272,7 +272,8 @@ problems! {
     PERIOD_CLOSED = CONFLICT, "period-closed", "The period of the event is closed",
         "The event's `at` is in a closed period: the period has ended, the board's wait after it (`finalize`) is over, and the result is final. The event was not accepted.",
         "Do not send the event again: the response would be the same. An event without `at` counts for the time at which it is received.",
-        "board run_hero has closed its periods up to 2026-11-21T00:00:00.000Z; `at` is 2026-11-20T23:59:00.000Z";
+        "board run_hero has closed its periods up to 2026-11-21T00:00:00.000Z; `at` is 2026-11-20T23:59:00.000Z"
+        => correction_of_closed(board: &BoardId, standing: &StandingName) "the event counts in {standing} of board {board}, which is closed";
     MEMBER_ERASED = CONFLICT, "member-erased", "The member was erased after this event",
         "The member was erased, and the event's `at` is not after the erasure. The event was not accepted.",
         "Do not send the event again: the response would be the same. Later events of the member count, starting from zero.",
@@ -439,6 +440,35 @@ problems! {
         "Ask again later, when the service has taken more events from the log.",
         "the event may be in the log of queued events, which has too many waiting events to search; try again"
         => log_too_long() "the event may be in the log of queued events, which has too many waiting events to search; try again";
+    HISTORY_OFF = CONFLICT, "history-off", "The board keeps no events",
+        "The board keeps no events, so none of them can be corrected. The request had no effect.",
+        "Set the board's `history`, such as `{\"history\": \"90d\"}` in `PATCH /v1/boards/{board}`. Events that are accepted from then on can be corrected.",
+        "board vote keeps no events; set its `history`, and events that are accepted from then on can be corrected"
+        => history_off(board: &BoardId) "board {board} keeps no events; set its `history`, and events that are accepted from then on can be corrected";
+    EVENT_NOT_KEPT = NOT_FOUND, "event-not-kept", "The board does not keep the event",
+        "The board keeps no event with this id: the id is unknown, or the event was accepted before its history begins, or its member was erased. The request had no effect.",
+        "Check the id. `GET /v1/boards/{board}/events` lists the events that a board keeps. For an event that a player sent, name the player with `player`.",
+        "board vote keeps no event \"run-88231\"; it keeps events that were accepted since 2026-08-23T00:00:00.000Z"
+        => event_not_kept(board: &BoardId, id: &str, reach: &str) "board {board} keeps no event {id:?}; it keeps events that were accepted {reach}";
+    EVENT_WAITING = CONFLICT, "event-waiting", "The event waits in the queue",
+        "The event was queued and has not been applied yet. The request had no effect.",
+        "Send the request again after the seconds in the `Retry-After` header.",
+        "the event \"run-88231\" has not been applied yet; try again";
+    EVENT_OF_SEVERAL = CONFLICT, "event-of-several", "Several members have an event with this id",
+        "Events of several members have this id, in different shards of the board. The request had no effect.",
+        "Name the member: `?member=`.",
+        "events of ann, bob have the id \"run-88231\"; name one of them: `?member=`"
+        => event_of_several(id: &str, members: &str) "events of {members} have the id {id:?}; name one of them: `?member=`";
+    SCORE_CHANGED = CONFLICT, "score-changed", "The event counts for another score",
+        "The event does not count for the score in `from`: it was corrected before. The request had no effect.",
+        "Read the event again: `GET /v1/boards/{board}/events?member=…`. Then send the score for which it counts now as `from`.",
+        "the event counts for 71, not 710"
+        => score_changed(own: &ShownScore, from: &ShownScore) "the event counts for {own}, not {from}";
+    CORRECTION_BEYOND = CONFLICT, "correction-beyond", "A sum would be out of range",
+        "With the correction a score of the member would be greater than the board can store exactly. The request had no effect.",
+        "Correct another event of the member first.",
+        "with this correction a score of \"ann\" would be beyond ±9007199254740991"
+        => correction_beyond(member: &MemberId, max: &ShownScore) "with this correction a score of {member:?} would be beyond ±{max}";
     OVERLOADED = SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded",
         "The service has the maximum number of connections, or requests use all the memory that they may take. The request had no effect.",
         "Send the request again after the seconds in the `Retry-After` header.",
@@ -589,6 +619,20 @@ impl Problem {
         let detail =
             format!("{member:?} is not in {cohort}the standing {standing} of board {board}");
         Self::new(MEMBER_NOT_FOUND, detail)
+    }
+
+    /// The board stores no data of entries.
+    pub fn no_entry_data(board: &BoardId) -> Self {
+        let detail = format!(
+            "board {board} does not store data of entries; set its `entry_data` to true, or leave out `data`"
+        );
+        Self::invalid_field("/data", detail)
+    }
+
+    /// The event was queued, and has not been applied yet.
+    pub fn event_waiting(id: &str) -> Self {
+        let detail = format!("the event {id:?} has not been applied yet; try again");
+        Self::new(EVENT_WAITING, detail).with(Own::RetryAfter(1))
     }
 
     /// The reward was claimed under this name at this time; or it was, and is no longer won.

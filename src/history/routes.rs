@@ -115,8 +115,10 @@ pub struct KeptEventBody {
     pub id: String,
     /// The member.
     pub member: String,
-    /// The score, as it was sent.
+    /// The score that it counts for: as it was sent, unless it was corrected.
     pub score: ShownScore,
+    /// Whether it was retracted: then no standing counts it.
+    pub retracted: bool,
     /// The time that the event counts for.
     pub at: Timestamp,
     /// When it was accepted.
@@ -206,7 +208,8 @@ pub struct StandingScore {
 }
 
 impl KeptEventBody {
-    fn new(board: &Board, event: KeptEvent) -> Self {
+    /// An event of this board.
+    pub(crate) fn new(board: &Board, event: KeptEvent) -> Self {
         let (row, text) = (event.row, |label: Option<Label>| {
             label.map(|label| label.to_string())
         });
@@ -215,6 +218,7 @@ impl KeptEventBody {
             id: event.id.as_sent().to_owned(),
             member: details.member.to_string(),
             score: details.score.shown(board.definition.decimals),
+            retracted: row.is_out,
             at: row.at,
             accepted_at: row.accepted_at,
             outcome: row.status,

@@ -10,6 +10,7 @@ use crate::domain::shard::Shard;
 use crate::domain::ties::{TIE_KEY_BYTES, TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::redis::args::{LayoutArgs, stored_score};
+use crate::redis::call::ScriptCall;
 use crate::redis::decode::Done;
 use crate::redis::dispatch::Store;
 use crate::redis::kinds::Kind;
@@ -96,6 +97,23 @@ pub async fn rows_before(
     read(store, shard, range, (low, high, false), count).await
 }
 
+/// Like [`rows_before`] for a correction that has its turn. Also returns how many bytes of texts were listed for it when the
+/// rows were read (`scripts/lib/history.lua`).
+pub(crate) async fn watched_rows_before(
+    store: &Store,
+    shard: &Shard,
+    range: &RowRange,
+    before: Option<&[u8]>,
+    count: usize,
+) -> Result<(usize, Vec<PlacedRow>), StoreError> {
+    let [low, end] = range.bounds();
+    let between = (low, before.map_or(end, <[u8]>::to_vec), false);
+    let call = call(store, shard, range, between, count).field("watched", true);
+    let mut reply = Reply::answer(call.read_for_reply().await?)?;
+    let listed = reply.read()?;
+    Ok((listed, placed_rows(&mut reply)?))
+}
+
 /// Up to `count` rows after a text, the oldest first, of events that were accepted before an instant.
 pub async fn oldest_rows(
     store: &Store,
@@ -121,18 +139,35 @@ async fn read(
     store: &Store,
     shard: &Shard,
     range: &RowRange,
-    (low, high, is_oldest): (Vec<u8>, Vec<u8>, bool),
+    between: Between,
     count: usize,
 ) -> Result<Vec<PlacedRow>, StoreError> {
-    let call = store
+    let read = call(store, shard, range, between, count).read_for_reply();
+    placed_rows(&mut Reply::answer(read.await?)?)
+}
+
+/// The first text and the one after the last, and whether the oldest come first.
+type Between = (Vec<u8>, Vec<u8>, bool);
+
+fn call<'a>(
+    store: &'a Store,
+    shard: &Shard,
+    range: &RowRange,
+    (low, high, is_oldest): Between,
+    count: usize,
+) -> ScriptCall<'a> {
+    store
         .call_version(&script::READ_EVENTS, shard)
         .field("layout", LayoutArgs::new(shard))
         .field("member", range.member())
         .field("oldest", is_oldest)
         .field("count", count)
         .arg(low)
-        .arg(high);
-    let mut reply = Reply::answer(call.read_for_reply().await?)?;
+        .arg(high)
+}
+
+/// The rows in the rest of a reply.
+pub(crate) fn placed_rows(reply: &mut Reply) -> Result<Vec<PlacedRow>, StoreError> {
     reply.all(|reply| {
         let (text, row) = (reply.bytes()?, reply.bytes()?);
         Ok(PlacedRow { text, row })
@@ -165,7 +200,7 @@ pub async fn fold(
     let folded: Vec<_> = rows
         .iter()
         .map(|(_, row)| {
-            let writes = row.iter().flat_map(|row| row.details.writes(shard, row.at));
+            let writes = row.iter().flat_map(|row| row.writes(shard));
             let writes = writes.map(|write| {
                 let zset = keys::sorted_set(shard, &write.standing);
                 let amount = stored_score(shard, write.amount);

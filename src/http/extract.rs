@@ -29,7 +29,7 @@ use super::supply::{Taken, Takers};
 use crate::core::read::period::Choice;
 use crate::domain::access::KeyName;
 use crate::domain::document;
-use crate::domain::ids::{BoardId, MemberId};
+use crate::domain::ids::{BoardId, EventId, MemberId};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::WebhookName;
 use crate::runtime::timeouts::within;
@@ -332,6 +332,7 @@ macro_rules! parts_of_paths {
 
 parts_of_paths! {
     BoardId: "board";
+    EventId: "event";
     MemberId: "member";
     KeyName: "name";
     WebhookName: "name";

@@ -199,6 +199,12 @@ scripts! {
         /// Unlinks folded entries.
         DROP_FOLDED = "drop_folded", "#!lua flags=allow-oom";
     }
+    "corrections" {
+        /// Gives a correction its turn in a shard.
+        WATCH = "watch", "#!lua";
+        /// Changes rows of a member, and makes its entries again.
+        CORRECT = "correct", "#!lua" with [record, flags, details, bounds];
+    }
     "queue" {
         /// Puts events into the queue of a shard.
         PUT = "put", "#!lua" with [queues];

@@ -29,6 +29,7 @@ mod audit;
 mod boards;
 mod check;
 mod console;
+mod corrections;
 mod docs;
 mod embed;
 mod events;

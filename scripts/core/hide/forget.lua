@@ -1,5 +1,5 @@
 -- forget.lua: removes a bounded part of the data of an erased member from a shard (lib/erasures.lua).
--- Uses: lib/slot.lua, lib/keys.lua, lib/cursor.lua, lib/capture.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/nameless.lua, lib/hidden.lua, lib/follow.lua, lib/rewards.lua, lib/queue.lua, lib/ordered.lua, lib/member_index.lua, lib/history.lua
+-- Uses: lib/slot.lua, lib/keys.lua, lib/cursor.lua, lib/capture.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/nameless.lua, lib/hidden.lua, lib/follow.lua, lib/flush_last.lua, lib/rewards.lua, lib/queue.lua, lib/ordered.lua, lib/member_index.lua, lib/history.lua
 --
 -- The caller repeats the call until the reply is DONE. Several callers may do so at once, and each may stop at any time.
 -- The script first removes the member's events from the queue. Then it walks the registry with a cursor (lib/cursor.lua),
@@ -148,14 +148,6 @@ local function open(kind, zset, names)
   return standing
 end
 
-local function flush_last(standing)
-  flush(standing)
-  if count_members(standing) > 0 then return end
-  unlink_standing(standing)
-  -- The keys of a derived standing stay in the registry for as long as its state names them.
-  if standing.kind ~= KIND_DERIVED then call('SREM', REGISTRY, unpack(keys_of(standing))) end
-end
-
 -- Removes the member from the standing of this kind with this sorted set. If its line stays, returns the line's id.
 local function leave(kind, zset, stays)
   local names = {member}
@@ -170,7 +162,7 @@ local function leave(kind, zset, stays)
     call('HINCRBY', HEAD, 'anonymised', 1)
   end
   set(standing, 1, false)
-  flush_last(standing)
+  flush_last(standing, REGISTRY)
   return names[2]
 end
 
@@ -189,7 +181,7 @@ local function leave_sum(final, period, events)
       if sum.score[1] then call('HINCRBY', HEAD, 'anonymised', 1) end
       set(sum, 1, false)
       set(sum, 2, score or false, score and with_initial(entry.floor, initial, terms.time[2]) or nil)
-      flush_last(sum)
+      flush_last(sum, REGISTRY)
     end
   end
 end

@@ -178,8 +178,8 @@ local history, revocation, latest_accepted, accepted, unkept = nil, 0, 0, 0, {}
 if more.history then
   load_history()
   history = open_history(BOARD, REGISTRY, layout)
-  local noted = call('HMGET', BOARD, 'revocation', 'accepted')
-  latest_accepted = tonumber(noted[2] or 0)
+  local noted = call('HMGET', BOARD, 'revocation', 'accepted', 'watched')
+  latest_accepted, history.watched = tonumber(noted[2] or 0), noted[3]
   revocation, accepted = tonumber(noted[1] or 0), accepted_after(latest_accepted, now)
   for _, index in ipairs(more.history.unkept) do unkept[index] = true end
 end

@@ -86,11 +86,7 @@ impl IncomingEvent {
     /// The event, with its score parsed for its board.
     pub(crate) fn event(&self, board: &Board) -> Result<Event, Error> {
         if self.data.is_some() && !board.definition.entry_data {
-            let detail = format!(
-                "board {} does not store data of entries; set its `entry_data` to true, or leave out `data`",
-                board.id
-            );
-            return Err(Problem::invalid_field("/data", detail).into());
+            return Err(Problem::no_entry_data(&board.id).into());
         }
         let score = Score::parse(&self.score, board.definition.decimals).map_err(|error| {
             let shown: String = self.score.chars().take(SCORE_SHOWN_MAX).collect();

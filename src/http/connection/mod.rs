@@ -30,7 +30,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use metrics::counter;
 use tokio::net::TcpStream;
-use tokio::time::timeout_at;
+use tokio::time::{timeout, timeout_at};
 use tower::Service;
 
 use self::activity::Phase;
@@ -102,6 +102,13 @@ async fn serve(
     times: Times,
     stopping: &Stopping,
 ) -> Result<(), TimedOut> {
+    // Pools of clients open connections for requests that others take then. Such a one is idle like any other.
+    let begin = tokio::select! {
+        biased;
+        () = stopping.begun() => return Ok(()),
+        begin = timeout(times.idle, stream.readable()) => begin,
+    };
+    begin.map_err(|_| TimedOut(Phase::Idle))?.ok();
     let mut watch = Watch::new(Arc::clone(&activity), times);
     let opening = tokio::select! {
         biased;

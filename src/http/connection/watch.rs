@@ -18,7 +18,7 @@ const UNREAD_BYTES_MIN: u64 = 32 << 10;
 /// How long connections may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// For the head of a request, from its first byte; for the first request, from when the connection was opened.
+    /// For the head of a request, from its first byte.
     pub head: Duration,
     /// Without a request.
     pub idle: Duration,
@@ -48,7 +48,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// The watch over a new connection.
+    /// The watch over a connection whose first bytes have come.
     pub(super) fn new(activity: Arc<Activity>, times: Times) -> Self {
         let since = Instant::now();
         Self {

@@ -14,6 +14,8 @@ use super::relative::{resolve_location, resolved};
 /// The longest time for which a request that is refused with 503 is sent again, and the longest wait for one answer. They
 /// end only what would never end: a busy machine may be slow.
 const TAKEN_WITHIN: Duration = Duration::from_mins(3);
+/// How long a connection may be idle: less than what the service allows, so that no request is sent while it ends one.
+const IDLE: Duration = Duration::from_secs(30);
 /// The pause between two tries.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -58,6 +60,7 @@ impl Client {
             base: base.to_owned(),
             http: reqwest::Client::builder()
                 .timeout(TAKEN_WITHIN)
+                .pool_idle_timeout(IDLE)
                 .build()
                 .unwrap(),
             key: None,

@@ -99,7 +99,7 @@ async fn an_incomplete_head_times_out() {
         ..PATIENT
     };
     let (_redis, instance) = instance(10, times).await;
-    for begun in [&b""[..], b"G", b"PRI * HTTP", HALF_A_HEAD] {
+    for begun in [&b"G"[..], b"PRI * HTTP", HALF_A_HEAD] {
         let mut stream = send(&instance.client, begun).await;
         assert_eq!(read_to_end(&mut stream).await, "");
     }
@@ -127,6 +127,27 @@ async fn an_idle_connection_times_out_and_an_incomplete_head_on_it_sooner() {
     assert!(read_answer(&mut stream).await.starts_with("HTTP/1.1 200"));
     stream.write_all(HALF_A_HEAD).await.unwrap();
     assert_eq!(read_to_end(&mut stream).await, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_without_its_first_request_is_idle() {
+    let idle = Times {
+        idle: Duration::from_secs(1),
+        ..PATIENT
+    };
+    let (_redis, served) = instance(10, idle).await;
+    let mut stream = send(&served.client, b"").await;
+    assert_eq!(read_to_end(&mut stream).await, "");
+
+    let head = Times {
+        head: Duration::from_secs(3),
+        ..PATIENT
+    };
+    let (_redis, served) = instance(10, head).await;
+    let mut stream = send(&served.client, b"").await;
+    tokio::time::sleep(2 * head.head).await;
+    stream.write_all(A_REQUEST).await.unwrap();
+    assert!(read_answer(&mut stream).await.starts_with("HTTP/1.1 200"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ mod encode;
 mod rows;
 
 pub use self::encode::{remember_ms, update_name};
-pub use self::rows::{StoredRow, member_of_row};
+pub use self::rows::{RowArgs, StoredRow, member_of_row};
 
 use bytes::Bytes;
 

@@ -2,6 +2,7 @@
 
 pub mod events;
 pub mod initial;
+pub(crate) mod key_list;
 pub mod quotas;
 pub mod reservations;
 pub mod seats;

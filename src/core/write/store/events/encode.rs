@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::PlannedEvent;
 use super::args::{CallArgs, EventArgs, MoreArgs, QuotaArgs, ReservationArgs, RouteArgs, SumArgs};
 use crate::core::write::events::HeldEntry;
+use crate::core::write::store::key_list::KeyList;
 use crate::core::write::store::quotas;
 use crate::core::write::store::reservations::VOID_MS;
 use crate::domain::board::{Board, Order, Update};
@@ -16,7 +17,7 @@ use crate::domain::ids::Label;
 use crate::domain::league::Cohort;
 use crate::domain::period::Period;
 use crate::domain::plan::{Route, Sum, Write};
-use crate::domain::series::{Series, Standing};
+use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
 use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
@@ -54,12 +55,10 @@ pub fn remember_ms(board: &Board) -> u64 {
 /// Collects the keys and arguments of a call.
 struct Encoder<'a> {
     shard: &'a Shard,
-    keys: Vec<String>,
+    keys: KeyList<'a>,
     call: CallArgs,
     events: EventArgs<'a>,
     more: MoreArgs<'a>,
-    standings: HashMap<Standing, usize>,
-    states: HashMap<Series, usize>,
     turnouts: HashMap<Period, usize>,
     sum_indexes: HashMap<(*const Sum, bool), usize>,
     route_indexes: HashMap<(*const Route, bool, Option<Cohort>), usize>,
@@ -88,22 +87,19 @@ pub(super) fn call(
             .map(|planned| RowDetails::new(shard, &planned.plan.event).encode());
         args.extend(details.map(|details| Value::Bytes(details.into())));
     }
-    Ok(Call::new(&script::APPLY, encoder.keys, args))
+    Ok(Call::new(&script::APPLY, encoder.keys.all, args))
 }
 
 impl<'a> Encoder<'a> {
     fn new(shard: &'a Shard, count: usize, now: Timestamp, confirm: bool) -> Self {
         let definition = &shard.definition;
-        let mut keys = keys::head_and_registry(shard);
-        let quotas = (!definition.quotas.is_empty() && !shard.reserves()).then(|| {
-            keys.push(keys::counts_registry(shard.tag(), shard.generation));
-            QuotaArgs {
-                registry: keys.len(),
-                rules: quotas::rules(shard),
-                instants: Vec::new(),
-                uses: Vec::new(),
-                asks: Vec::new(),
-            }
+        let mut keys = KeyList::of(shard);
+        let quotas = (!definition.quotas.is_empty() && !shard.reserves()).then(|| QuotaArgs {
+            registry: keys.add(keys::counts_registry(shard.tag(), shard.generation)),
+            rules: quotas::rules(shard),
+            instants: Vec::new(),
+            uses: Vec::new(),
+            asks: Vec::new(),
         });
         Self {
             shard,
@@ -121,8 +117,6 @@ impl<'a> Encoder<'a> {
             },
             events: EventArgs::with_capacity(shard, count),
             more: MoreArgs::new(shard, quotas),
-            standings: HashMap::new(),
-            states: HashMap::new(),
             turnouts: HashMap::new(),
             sum_indexes: HashMap::new(),
             route_indexes: HashMap::new(),
@@ -137,8 +131,8 @@ impl<'a> Encoder<'a> {
         let member = self.member(event.member.as_str());
         let route = self.route(planned);
         let id = match (&event.id, planned.token) {
-            (Some(id), _) => self.key(keys::event(shard, id)),
-            (None, Some(token)) => self.key(keys::named(shard, Kind::EventToken, token)),
+            (Some(id), _) => self.keys.add(keys::event(shard, id)),
+            (None, Some(token)) => self.keys.add(keys::named(shard, Kind::EventToken, token)),
             (None, None) => 0,
         };
         self.more(planned);
@@ -173,7 +167,7 @@ impl<'a> Encoder<'a> {
         let (shard, plan) = (self.shard, &planned.plan);
         let (event, more) = (&plan.event, &mut self.more);
         if let Some(quotas) = &mut more.quotas {
-            let uses = quotas::use_args(shard, &plan.quotas, &mut self.keys);
+            let uses = quotas::use_args(shard, &plan.quotas, &mut self.keys.all);
             quotas.uses.push(uses);
             quotas.instants.push(plan.at.ms());
             quotas.asks.push(planned.asks_quotas);
@@ -181,8 +175,7 @@ impl<'a> Encoder<'a> {
         if let Some(ReservationArgs { tokens, voids }) = &mut more.reservations {
             tokens.push(planned.token.into());
             voids.push(planned.token.map_or(0, |token| {
-                self.keys.push(keys::named(shard, Kind::Void, token));
-                self.keys.len()
+                self.keys.add(keys::named(shard, Kind::Void, token))
             }));
         }
         if let Some(data) = &mut more.data {
@@ -225,36 +218,14 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    fn key(&mut self, key: String) -> usize {
-        self.keys.push(key);
-        self.keys.len()
-    }
-
-    fn standing(&mut self, standing: Standing) -> usize {
-        if let Some(index) = self.standings.get(&standing) {
-            return *index;
-        }
-        let index = self.keys.len() + 1;
-        self.keys.extend(keys::standing(self.shard, &standing));
-        self.standings.insert(standing, index);
-        index
-    }
-
-    fn state(&mut self, series: Series) -> usize {
-        if let Some(index) = self.states.get(&series) {
-            return *index;
-        }
-        let index = self.key(keys::state(self.shard, series));
-        self.states.insert(series, index);
-        index
-    }
-
     fn turnout(&mut self, period: Period, expires_at_ms: Option<i64>) -> usize {
         if let Some(index) = self.turnouts.get(&period) {
             return *index;
         }
-        let events = self.key(keys::of_period(self.shard, Kind::Turnout, &period));
-        let voters = self.key(keys::voters(self.shard, &period));
+        let events = self
+            .keys
+            .add(keys::of_period(self.shard, Kind::Turnout, &period));
+        let voters = self.keys.add(keys::voters(self.shard, &period));
         let expires = expires_at_ms.unwrap_or(0);
         let index = self.turnouts.len() + 1;
         if let Some(turnouts) = &mut self.more.turnouts {
@@ -286,7 +257,7 @@ impl<'a> Encoder<'a> {
             .map(|(period, expires)| self.turnout(*period, *expires))
             .collect();
         let section = planned.plan.section();
-        let seats = section.map(|section| self.key(keys::seats(self.shard, &section)));
+        let seats = section.map(|section| self.keys.add(keys::seats(self.shard, &section)));
         self.call.routes.push(RouteArgs {
             writes,
             sums,
@@ -305,7 +276,7 @@ impl<'a> Encoder<'a> {
             ..write.standing
         };
         let code = Window::Period(period.unit).code();
-        let index = self.standing(standing);
+        let index = self.keys.standing(standing);
         if let Some(history) = &mut self.more.history
             && history.keeps
             && self.shard.has_unkept(&period)
@@ -327,7 +298,7 @@ impl<'a> Encoder<'a> {
             return *index;
         }
         let derived = &sum.derived;
-        let mut base = |period: &Period| self.standing(Standing::of(derived.base, *period));
+        let mut base = |period: &Period| self.keys.standing(Standing::of(derived.base, *period));
         let later = sum
             .later
             .iter()
@@ -337,7 +308,7 @@ impl<'a> Encoder<'a> {
         let mut history: Vec<usize> = history.iter().map(&mut base).collect();
         let own = base(&sum.period);
         if derived.has_initial {
-            history.push(self.standing(self.shard.initial_scores()));
+            history.push(self.keys.standing(self.shard.initial_scores()));
         }
         let args = SumArgs {
             code: derived.window.code(),
@@ -346,7 +317,7 @@ impl<'a> Encoder<'a> {
             lists_zero: derived.has_initial,
             start: sum.period.start_ms,
             base: own,
-            state: self.state(derived.series),
+            state: self.keys.state(derived.series),
             expires: sum.expires_at_ms.unwrap_or(0),
             later,
             history,

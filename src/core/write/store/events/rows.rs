@@ -1,26 +1,37 @@
 //! Reads rows: what boards keep of events (`scripts/lib/history.lua`).
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, BufMut, Bytes};
+
+use serde::Serialize;
 
 use super::Remembered;
 use super::decode::remembered;
 use crate::domain::board::Board;
+use crate::domain::data::EntryData;
 use crate::domain::event::Status;
-use crate::domain::history::RowDetails;
+use crate::domain::history::{RowDetails, RowWrite};
 use crate::domain::ids::MemberId;
+use crate::domain::ties::TieKey;
 use crate::domain::time::Timestamp;
 use crate::redis::StoreError;
+use crate::redis::args::stored_score;
 use crate::redis::reply::require;
 
 /// The lengths of when an event was accepted, and of the number of a revocation.
 const ACCEPTED_BYTES: usize = 7;
 const REVOCATION_BYTES: usize = 4;
+/// The length of what precedes the record.
+const HEAD_BYTES: usize = 1 + ACCEPTED_BYTES + REVOCATION_BYTES + 2;
+/// The flag of an event that was retracted.
+const OUT: u8 = 1;
 /// The flag of what is left of the row of an erased member's event.
 const STUB: u8 = 128;
 
 /// A row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRow {
+    /// Whether the event was retracted.
+    pub is_out: bool,
     /// When the event was accepted, in whole milliseconds.
     pub accepted_at: Timestamp,
     /// The instant that it counts for.
@@ -33,6 +44,10 @@ pub struct StoredRow {
     pub details: RowDetails,
 }
 
+/// What a row adds to a standing: a stored amount, a tie key, and the data.
+#[derive(Clone, Debug, Serialize)]
+pub struct RowArgs<'a>(i64, u64, &'a str);
+
 impl StoredRow {
     /// Reads a row; `None` for what is left of one after an erasure.
     pub fn read(board: &Board, row: &[u8]) -> Result<Option<Self>, StoreError> {
@@ -43,12 +58,39 @@ impl StoredRow {
             outcome, erasure, ..
         } = remembered(board, None, parts.record)?;
         Ok(Some(Self {
+            is_out: parts.is_out,
             accepted_at: parts.accepted_at,
             at: outcome.at,
             erasure,
             status: outcome.status,
             details: require(RowDetails::decode(parts.details), "a row is damaged")?,
         }))
+    }
+
+    /// What the event adds to the standings of a board's periods: nothing if it was retracted.
+    pub fn writes(&self, board: &Board) -> Vec<RowWrite> {
+        if self.is_out {
+            return Vec::new();
+        }
+        self.details.writes(board, self.at)
+    }
+
+    /// What an event of this row adds to a standing, for scripts.
+    pub fn args(&self, board: &Board, write: &RowWrite) -> RowArgs<'_> {
+        let tie_key = TieKey::new(board.definition.ties, self.at).number();
+        let data = self.details.data.as_ref().map_or("", EntryData::as_str);
+        RowArgs(stored_score(board, write.amount), tie_key, data)
+    }
+
+    /// The stored form of a row that was read from `row` and has changed since.
+    pub fn encode_over(&self, row: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let parts = require(parts(row)?, "an erased event has no row")?;
+        let kept = HEAD_BYTES + parts.record.len();
+        let mut changed = Vec::with_capacity(row.len());
+        changed.put_u8(if self.is_out { OUT } else { 0 });
+        changed.extend(&row[1..kept]);
+        changed.extend(self.details.encode());
+        Ok(changed)
     }
 }
 
@@ -68,6 +110,7 @@ pub(super) fn record_of(row: &Bytes) -> Result<Bytes, StoreError> {
 }
 
 struct Parts<'a> {
+    is_out: bool,
     accepted_at: Timestamp,
     record: &'a [u8],
     details: &'a [u8],
@@ -81,6 +124,7 @@ fn parts(mut row: &[u8]) -> Result<Option<Parts<'_>>, StoreError> {
         let length = usize::from(row.try_get_u16().ok()?);
         let (record, details) = row.split_at_checked(length)?;
         let parts = Parts {
+            is_out: flags & OUT != 0,
             accepted_at: Timestamp::from_ms_clamped(accepted_us / 1_000),
             record,
             details,

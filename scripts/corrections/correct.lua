@@ -1,0 +1,181 @@
+-- correct.lua: changes rows of a member, and makes its entries again from what then counts (lib/history.lua).
+-- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/standing.lua, lib/hidden.lua, lib/follow.lua, lib/flush_last.lua, lib/expiry.lua, lib/periods.lua, lib/erasures.lua, lib/ordered.lua, lib/history.lua, lib/sums.lua, lib/past_initial.lua
+--
+-- The caller has read the member's rows while the correction has its turn (watch.lua), and says what they add to each
+-- standing, in one call or in several: those before the last one only fold. The last one changes everything in one step,
+-- unless the member has got further rows meanwhile: then it returns them, and changes nothing.
+--
+-- Takes: 2 keys or more, 1 argument or more
+-- KEYS[1]  head of the shard, KEYS[2] registry
+-- KEYS[3…] named by their index in the arguments: standings (`layout.width` keys each), states of derived series, hashes of
+--          turnouts
+-- ARGV[1]  MessagePack of a map:
+--   version, now, layout, update, score_max   as in apply.lua
+--   number      that of the correction
+--   member      its id
+--   standings   list of {key index, expires, ends (ms, 0: never), list of what rows add: {stored amount, tie key, data}}
+--   is_last     false: the call only folds
+--   seen        how many bytes of the listed texts the caller has seen
+--   sums        list of {state (key index), starts, has_initial, periods}: a derived series. `starts`: where the periods of
+--               its base begin that are changed, ms; `periods`: list of {start, key index of the standing}, those of its
+--               base that may be in one sum with them, newest first
+--   initial     key index of the standing of the initial scores, 0: none
+--   closes      as in initial.lua
+--   turnouts    list of {key index, expires}: where the events of these periods are counted
+--   tag         the tag of the shard, under which it counts events
+--   counted     how many events count more than before
+-- ARGV[2…] for each of `standings`: its fold from the call before, '' at the beginning; and then for each row that is changed:
+--          its id; the row as the caller has read it; the row from now on
+--
+-- Reply: {'STALE'} | {'AGAIN'}: the correction has lost its turn, or a row is another one
+--   | {'FOLDED', for each of `standings`: its fold}
+--   | {'MORE', how many bytes of listed texts there are, for each text of a further row: its text in the index of the member,
+--     its row}
+--   | {'GONE'}: the member is being erased
+--   | {'CLOSED', place in `standings`}: its period is closed
+--   | {'OUT_OF_RANGE'}: a score would pass the bound
+--   | {'OK', places in `standings` of those that have expired}
+-- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:s:all:all
+--   ARGV {version='1-1', …, number='7', member='ann', standings={{3, 0, 0, {}}}, is_last=true, …} '' 'run-1' '…' '…'
+--   reply {'OK'}
+
+local HEAD, REGISTRY = KEYS[1], KEYS[2]
+require_slot(HEAD)
+local args = cmsgpack.unpack(ARGV[1])
+local layout, member = args.layout, args.member
+local head = call('HMGET', HEAD, 'version', 'watched', 'watched_texts', 'moving', 'hides', 'closed_until')
+if head[1] ~= args.version then return {'STALE'} end
+load_history()
+if parts_of_watch(head[2]) ~= args.number then return {'AGAIN'} end
+local history = open_history(HEAD, REGISTRY, layout)
+
+local folds = {}
+for place, standing in ipairs(args.standings) do
+  local key, packed = KEYS[standing[1]], ARGV[place + 1]
+  local fold = packed ~= '' and cmsgpack.unpack(packed)
+    or begin_fold(unpack_entry(layout, call('HGET', folded_of(key), member)))
+  fold_events(layout, args.update, fold, standing[4])
+  folds[place] = fold
+end
+if not args.is_last then
+  local reply = {'FOLDED'}
+  for place, fold in ipairs(folds) do reply[place + 1] = cmsgpack.pack(fold) end
+  return reply
+end
+
+local listed = head[3] or ''
+if #listed > args.seen then
+  local reply = {'MORE', #listed}
+  for _, text in ipairs(texts_in(string.sub(listed, args.seen + 1))) do
+    reply[#reply + 1], reply[#reply + 2] = text, call('HGET', history.rows, id_of_member(text)) or ''
+  end
+  return reply
+end
+local first_row = #args.standings + 2
+for place = first_row, #ARGV, 3 do
+  if call('HGET', history.rows, ARGV[place]) ~= ARGV[place + 1] then return {'AGAIN'} end
+end
+if call('HEXISTS', beside_registry(REGISTRY, KIND_ERASING), member) == 1 then return {'GONE'} end
+
+-- Everything that can refuse the correction comes before the first write.
+
+local standings, barrier, expired = open_standings(layout, {member}), tonumber(head[6]), {}
+load_sums()
+
+-- Sets what the member has in a standing; returns whether the score is within the bound.
+local function set_entry(standing, score, time, data)
+  if score and math.abs(score) > args.score_max then return false end
+  set(standing, 1, score or false, score and time or nil, data)
+  return true
+end
+
+for place, of_standing in ipairs(args.standings) do
+  local key, expires, ends = unpack(of_standing)
+  if barrier and ends > 0 and ends <= barrier then return {'CLOSED', place} end
+  if expires > 0 and expires <= args.now then
+    expired[#expired + 1] = place
+  else
+    local standing, entry = standing_at(standings, key), end_fold(args.update, folds[place]) or {}
+    standing.expires = expires
+    load(standing, {1})
+    if not set_entry(standing, entry.score, entry.time, entry.data) then return {'OUT_OF_RANGE'} end
+  end
+end
+
+-- The member's sum over the periods of an entry, with the time and the data of the newest in which it has more than zeros.
+local function sum_of_periods(sum, entry)
+  local total, is_listed, time, data = begin_fold(nil), false, nil, nil
+  for _, period in ipairs(sum.periods) do
+    if period[1] >= entry.oldest and period[1] <= entry.start then
+      local standing = standing_at(standings, period[2])
+      load(standing, {1})
+      if standing.score[1] then
+        is_listed = true
+        add_score(total, standing.score[1])
+        if not time or time < 0 then time, data = standing.time[1], standing.data and standing.data[1] end
+      end
+    end
+  end
+  return is_listed and score_of(total), time, data
+end
+
+-- The member's initial score in the period of an entry; false for none.
+local function initial_score(entry)
+  local own = standing_at(standings, args.initial)
+  load(own, {1})
+  local ends = math.min(entry.ends or args.closes, args.closes)
+  if not barrier or ends > barrier then return own.score[1] end
+  return scores_in_past(REGISTRY, ends, {member}, {own.score[1]})[1]
+end
+
+-- Makes the member's score in a derived standing again. Returns whether it is within the bound.
+local function follow(sum, entry)
+  local standing = entry.standing
+  load(standing, {1})
+  local score, time, data = sum_of_periods(sum, entry)
+  if sum.has_initial then
+    local initial = initial_score(entry)
+    if score or initial then score = (score or 0) + (initial or 0) end
+    time, data = with_initial(entry.floor, initial, time, data)
+  elseif score == 0 then
+    score = false
+  end
+  return set_entry(standing, score, time, data)
+end
+
+for _, sum in ipairs(args.sums) do
+  for _, entry in ipairs(entries_of_series(standings, sum.state)) do
+    local is_reached = false
+    for _, start in ipairs(sum.starts) do is_reached = is_reached or reaches({start = start}, entry) end
+    if is_reached and not follow(sum, entry) then return {'OUT_OF_RANGE'} end
+  end
+end
+
+if head[5] then
+  load_hides()
+  open_hides(head[5], REGISTRY)
+end
+if head[4] then start_capture(head[4]) end
+load_periods()
+for _, standing in pairs(standings.opened) do
+  local is_new = flush_last(standing, REGISTRY)
+  -- The keys of derived standings were registered when they were begun.
+  if is_new and standing.expires then
+    for _, key in ipairs(keys_of(standing)) do keep_until(REGISTRY, key, standing.expires, args.now) end
+    note_period(REGISTRY, standing.zset)
+  end
+end
+for place = first_row, #ARGV, 3 do
+  call('HSET', history.rows, ARGV[place], ARGV[place + 2])
+  capture(KIND_EVENTS, history.rows, ARGV[place])
+end
+for _, turnout in ipairs(args.counted ~= 0 and args.turnouts or {}) do
+  local key, expires = KEYS[turnout[1]], turnout[2]
+  if call('EXISTS', key) == 1 and (expires == 0 or expires > args.now) then
+    note_change()
+    call('HINCRBY', key, args.tag, args.counted)
+    capture(KIND_TURNOUT, key)
+  end
+end
+end_watch(history)
+return {'OK', unpack(expired)}

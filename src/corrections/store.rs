@@ -1,0 +1,265 @@
+//! Carries out corrections in a shard.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::counting::{Concerned, Counted, Following};
+use crate::core::write::store::events::{RowArgs, update_name};
+use crate::core::write::store::key_list::KeyList;
+use crate::domain::ids::{EventId, MemberId};
+use crate::domain::series::Standing;
+use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
+use crate::history::store::{PlacedRow, placed_rows};
+use crate::redis::args::{LayoutArgs, closes_ms};
+use crate::redis::dispatch::Store;
+use crate::redis::kinds::Kind;
+use crate::redis::reply::{Reply, require, unknown_code};
+use crate::redis::{StoreError, keys, script};
+
+/// For how long a correction has its turn, unless no other one wants it, in milliseconds.
+const TURN_MS: i64 = 10_000;
+
+/// A correction that has its turn in a shard.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    number: String,
+    member: MemberId,
+}
+
+/// The change of a row.
+#[derive(Clone, Debug)]
+pub(super) struct ChangedRow {
+    pub(super) id: EventId,
+    /// As it was read.
+    pub(super) before: Bytes,
+    /// As it is to be from now on.
+    pub(super) after: Vec<u8>,
+    /// How many events count more than before.
+    pub(super) counted: i8,
+}
+
+/// What the rows read so far add to each of the standings; empty at the beginning.
+pub(super) type Folds = Vec<Bytes>;
+/// What further rows add to each of them.
+pub(super) type Added<'a> = Vec<Vec<RowArgs<'a>>>;
+
+/// How the last step ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// It is done, but for the standings in these places, which have expired.
+    Done(Vec<usize>),
+    /// Nothing was changed: the member has further rows. With the number of bytes of all listed texts.
+    More(usize, Vec<PlacedRow>),
+    /// Nothing was changed: the correction has lost its turn, or the row has changed.
+    Again,
+    /// Nothing was changed: the member is being erased.
+    Gone,
+    /// Nothing was changed: the period of the standing in this place is closed.
+    Closed(usize),
+    /// Nothing was changed: a score would pass the bound.
+    OutOfRange,
+}
+
+/// Gives a correction its turn; `None` while it is that of another one.
+pub(super) async fn watch(
+    store: &Store,
+    shard: &Shard,
+    member: &MemberId,
+    now: Timestamp,
+) -> Result<Option<Turn>, StoreError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "UPPERCASE")]
+    enum Reply {
+        Ok(String),
+        Wait,
+    }
+    let call = store
+        .call_version(&script::WATCH, shard)
+        .field("now", now.ms())
+        .field("until", now.ms() + TURN_MS)
+        .field("member", member.as_str());
+    Ok(match call.write::<Reply>().await? {
+        Reply::Ok(number) => Some(Turn {
+            number,
+            member: member.clone(),
+        }),
+        Reply::Wait => None,
+    })
+}
+
+/// The row of an event; `None` if it has none.
+pub(super) async fn row(
+    store: &Store,
+    shard: &Shard,
+    id: &EventId,
+) -> Result<Option<Bytes>, StoreError> {
+    let key = keys::single(shard, Kind::Events);
+    store.command("HGET", [key.as_str(), id.as_str()]).await
+}
+
+/// Of what was accepted before this instant a shard may have removed rows; `None` if it has removed none.
+pub(super) async fn events_from(
+    store: &Store,
+    shard: &Shard,
+) -> Result<Option<Timestamp>, StoreError> {
+    let head = keys::head(shard.tag());
+    let ms: Option<i64> = store
+        .command("HGET", [head.as_str(), "events_from"])
+        .await?;
+    Ok(ms.map(Timestamp::from_ms_clamped))
+}
+
+/// Adds what rows add to the folds of the standings.
+pub(super) async fn fold(
+    call: &CorrectionCall<'_>,
+    folds: &Folds,
+    added: &Added<'_>,
+) -> Result<Option<Folds>, StoreError> {
+    let mut reply = call.send(folds, added, None).await?;
+    match reply.text()?.as_str() {
+        "FOLDED" => reply.all(Reply::bytes).map(Some),
+        "AGAIN" => Ok(None),
+        "STALE" => Err(StoreError::Stale),
+        other => unknown_code(other),
+    }
+}
+
+/// Adds what rows add, and changes the row and all entries. `seen`: how many bytes of the listed texts the caller has seen.
+pub(super) async fn correct(
+    call: &CorrectionCall<'_>,
+    folds: &Folds,
+    added: &Added<'_>,
+    (row, seen): (&ChangedRow, usize),
+) -> Result<Ended, StoreError> {
+    let mut reply = call.send(folds, added, Some((row, seen))).await?;
+    Ok(match reply.text()?.as_str() {
+        "OK" => Ended::Done(reply.all(Reply::index)?),
+        "MORE" => {
+            let listed = usize::try_from(reply.integer()?).ok();
+            let listed = require(listed, "a length is negative")?;
+            Ended::More(listed, placed_rows(&mut reply)?)
+        }
+        "AGAIN" => Ended::Again,
+        "GONE" => Ended::Gone,
+        "CLOSED" => Ended::Closed(reply.index()?),
+        "OUT_OF_RANGE" => Ended::OutOfRange,
+        "STALE" => return Err(StoreError::Stale),
+        other => return unknown_code(other),
+    })
+}
+
+/// What all calls of a correction have.
+pub(super) struct CorrectionCall<'a> {
+    pub(super) store: &'a Store,
+    pub(super) shard: &'a Shard,
+    pub(super) turn: &'a Turn,
+    pub(super) concerned: &'a Concerned,
+    pub(super) now: Timestamp,
+}
+
+/// A standing in the arguments of correct.lua.
+#[derive(Serialize)]
+struct StandingArgs<'a>(usize, i64, i64, &'a [RowArgs<'a>]);
+
+/// A derived series in them.
+#[derive(Serialize)]
+struct SumArgs {
+    state: usize,
+    starts: Vec<i64>,
+    has_initial: bool,
+    periods: Vec<(i64, usize)>,
+}
+
+impl CorrectionCall<'_> {
+    async fn send(
+        &self,
+        folds: &Folds,
+        added: &Added<'_>,
+        last: Option<(&ChangedRow, usize)>,
+    ) -> Result<Reply, StoreError> {
+        let &Self {
+            store,
+            shard,
+            turn,
+            concerned,
+            now,
+        } = self;
+        let mut keys = KeyList::of(shard);
+        let standing = |(counted, added): (&Counted, _)| {
+            let index = keys.standing(counted.standing);
+            let end = shard.end_of(&counted.standing.period);
+            StandingArgs(
+                index,
+                counted.expires_at_ms.unwrap_or(0),
+                end.map_or(0, Timestamp::ms),
+                added,
+            )
+        };
+        let added = added.iter().map(Vec::as_slice);
+        let standings: Vec<_> = concerned
+            .standings
+            .iter()
+            .zip(added)
+            .map(standing)
+            .collect();
+        let following = concerned.following.iter().filter(|_| last.is_some());
+        let sums: Vec<_> = following
+            .map(|following| sum_args(&mut keys, following))
+            .collect();
+        let has_initial = sums.iter().any(|sum| sum.has_initial);
+        let initial = if has_initial {
+            keys.standing(shard.initial_scores())
+        } else {
+            0
+        };
+        let turnouts: Vec<_> = concerned
+            .turnouts
+            .iter()
+            .map(|period| {
+                let key = keys.add(keys::of_period(shard, Kind::Turnout, period));
+                (key, shard.kept_until_ms(period).unwrap_or(0))
+            })
+            .collect();
+        let mut call = store
+            .call_version(&script::CORRECT, shard)
+            .with_keys(keys.all)
+            .field("now", now.ms())
+            .field("layout", LayoutArgs::new(shard))
+            .field("update", update_name(shard))
+            .field("score_max", shard.definition.decimals.score_max().scaled())
+            .field("number", &turn.number)
+            .field("member", turn.member.as_str())
+            .field("standings", standings)
+            .field("is_last", last.is_some())
+            .field("seen", last.map_or(0, |(_, seen)| seen))
+            .field("sums", sums)
+            .field("initial", initial)
+            .field("closes", closes_ms(shard))
+            .field("turnouts", turnouts)
+            .field("tag", shard.tag())
+            .field("counted", last.map_or(0, |(row, _)| row.counted))
+            .args(folds.iter().cloned());
+        if let Some((row, _)) = last {
+            let ChangedRow {
+                id, before, after, ..
+            } = row;
+            call = call.arg(id.as_str()).arg(before.clone()).arg(after.clone());
+        }
+        Reply::new(call.write_for_reply().await?)
+    }
+}
+
+fn sum_args(keys: &mut KeyList<'_>, following: &Following) -> SumArgs {
+    let derived = &following.derived;
+    let periods = following.periods.iter().map(|period| {
+        let standing = Standing::of(derived.base, *period);
+        (period.start_ms, keys.standing(standing))
+    });
+    SumArgs {
+        periods: periods.collect(),
+        state: keys.state(derived.series),
+        starts: following.starts.clone(),
+        has_initial: derived.has_initial,
+    }
+}
