@@ -1,9 +1,14 @@
 -- correct.lua: changes rows of a member, and makes its entries again from what then counts (lib/history.lua).
 -- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/standing.lua, lib/hidden.lua, lib/follow.lua, lib/flush_last.lua, lib/expiry.lua, lib/periods.lua, lib/erasures.lua, lib/ordered.lua, lib/history.lua, lib/sums.lua, lib/past_initial.lua
 --
--- The caller has read the member's rows while the correction has its turn (watch.lua), and says what they add to each
+-- The caller has read the rows of the member since the correction began (watch.lua), and says what they add to each
 -- standing, in one call or in several: those before the last one only fold. The last one changes everything in one step,
 -- unless the member has got further rows meanwhile: then it returns them, and changes nothing.
+--
+-- A closed period whose entry changes is noted in the hash `corrected`, name -> `number line`, until its result includes that
+-- (src/periods/revisions/corrected.rs). `number`: that of the last correction of a closed period, as in the field `corrected` of
+-- the head. `line`: 0 if the member was visible; otherwise the last line of the journal of hides (lib/hides.lua): a result that
+-- covers this line does not show the member.
 --
 -- Takes: 2 keys or more, 1 argument or more
 -- KEYS[1]  head of the shard, KEYS[2] registry
@@ -13,8 +18,10 @@
 --   version, now, layout, update, score_max   as in apply.lua
 --   number      that of the correction
 --   member      its id
---   standings   list of {key index, expires, ends (ms, 0: never), list of what rows add: {stored amount, tie key, data}}
+--   standings   list of {key index, expires, ends (ms, 0: never), name, list of what rows add: {stored amount, tie key, data}}.
+--               `name`: of the period, if it gets a result when it is closed; otherwise ''
 --   is_last     false: the call only folds
+--   is_moving   whether the board moves: then closed periods are not changed
 --   seen        how many bytes of the listed texts the caller has seen
 --   sums        list of {state (key index), starts, has_initial, periods}: a derived series. `starts`: where the periods of
 --               its base begin that are changed, ms; `periods`: list of {start, key index of the standing}, those of its
@@ -27,12 +34,12 @@
 -- ARGV[2…] for each of `standings`: its fold from the call before, '' at the beginning; and then for each row that is changed:
 --          its id; the row as the caller has read it; the row from now on
 --
--- Reply: {'STALE'} | {'AGAIN'}: the correction has lost its turn, or a row is another one
+-- Reply: {'STALE'} | {'AGAIN'}: the watch has ended, or a row is another one
 --   | {'FOLDED', for each of `standings`: its fold}
 --   | {'MORE', how many bytes of listed texts there are, for each text of a further row: its text in the index of the member,
 --     its row}
 --   | {'GONE'}: the member is being erased
---   | {'CLOSED', place in `standings`}: its period is closed
+--   | {'CLOSED'}: a period is closed, and the board moves
 --   | {'OUT_OF_RANGE'}: a score would pass the bound
 --   | {'OK', places in `standings` of those that have expired}
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:s:all:all
@@ -54,7 +61,7 @@ for place, standing in ipairs(args.standings) do
   local key, packed = KEYS[standing[1]], ARGV[place + 1]
   local fold = packed ~= '' and cmsgpack.unpack(packed)
     or begin_fold(unpack_entry(layout, call('HGET', folded_of(key), member)))
-  fold_events(layout, args.update, fold, standing[4])
+  fold_events(layout, args.update, fold, standing[5])
   folds[place] = fold
 end
 if not args.is_last then
@@ -80,6 +87,8 @@ if call('HEXISTS', beside_registry(REGISTRY, KIND_ERASING), member) == 1 then re
 -- Everything that can refuse the correction comes before the first write.
 
 local standings, barrier, expired = open_standings(layout, {member}), tonumber(head[6]), {}
+-- The names of the closed periods that get another entry.
+local corrected = {}
 load_sums()
 
 -- Sets what the member has in a standing; returns whether the score is within the bound.
@@ -89,9 +98,15 @@ local function set_entry(standing, score, time, data)
   return true
 end
 
+local function has_changed(standing)
+  return standing.score[1] ~= standing.old_score[1] or standing.time[1] ~= standing.old_time[1]
+    or standing.data and standing.data[1] ~= standing.old_data[1]
+end
+
 for place, of_standing in ipairs(args.standings) do
-  local key, expires, ends = unpack(of_standing)
-  if barrier and ends > 0 and ends <= barrier then return {'CLOSED', place} end
+  local key, expires, ends, name = unpack(of_standing)
+  local is_closed = barrier and ends > 0 and ends <= barrier
+  if is_closed and args.is_moving then return {'CLOSED'} end
   if expires > 0 and expires <= args.now then
     expired[#expired + 1] = place
   else
@@ -99,6 +114,7 @@ for place, of_standing in ipairs(args.standings) do
     standing.expires = expires
     load(standing, {1})
     if not set_entry(standing, entry.score, entry.time, entry.data) then return {'OUT_OF_RANGE'} end
+    if is_closed and name ~= '' and has_changed(standing) then corrected[#corrected + 1] = name end
   end
 end
 
@@ -169,6 +185,20 @@ for place = first_row, #ARGV, 3 do
   call('HSET', history.rows, ARGV[place], ARGV[place + 2])
   capture(KIND_EVENTS, history.rows, ARGV[place])
 end
+-- Notes the closed periods that were changed.
+local function note_corrected()
+  local is_hidden = call('HEXISTS', beside_registry(REGISTRY, KIND_HIDES), member) == 1
+  local line = is_hidden and tonumber(call('ZSCORE', beside_registry(REGISTRY, KIND_HIDE_JOURNAL), member)) or 0
+  local key, number = beside_registry(REGISTRY, KIND_CORRECTED), call('HINCRBY', HEAD, 'corrected', 1)
+  for _, name in ipairs(corrected) do
+    local before = tonumber(string.match(call('HGET', key, name) or '', '%d+$') or line)
+    local both = before > 0 and line > 0 and math.max(before, line) or 0
+    call('HSET', key, name, number_text(number) .. ' ' .. number_text(both))
+  end
+  call('SADD', REGISTRY, key)
+end
+
+if #corrected > 0 then note_corrected() end
 for _, turnout in ipairs(args.counted ~= 0 and args.turnouts or {}) do
   local key, expires = KEYS[turnout[1]], turnout[2]
   if call('EXISTS', key) == 1 and (expires == 0 or expires > args.now) then

@@ -1,11 +1,11 @@
--- watch.lua: gives a correction its turn in a shard: from now on rows that its member gets are listed (lib/history.lua).
+-- watch.lua: begins a correction in a shard: from now on rows that its member gets are listed (lib/history.lua).
 -- Uses: lib/slot.lua, lib/standing.lua, lib/history.lua
 --
 -- Takes: 2 keys, 1 argument
 -- KEYS[1]  head of the shard, KEYS[2] registry
 -- ARGV[1]  MessagePack of a map: version, now (ms); until (ms): for how long others wait; member
 --
--- Reply: {'STALE'} | {'WAIT'}: it is the turn of another correction | {'OK', the number of the correction, text}
+-- Reply: {'STALE'} | {'WAIT'}: another correction runs | {'OK', the number of the correction, text}
 -- Example: KEYS st:{b} st:{b}:1:keys  ARGV {version='1-1', now=1764000000000, until=1764000002000, member='ann'}
 --   reply {'OK', '7'}
 

@@ -126,9 +126,9 @@ local function note_row(history, rows, id, row, accepted, at, member)
   rows.of_members[member] = (rows.of_members[member] or '') .. pack_text(time_text(time_of_tie_key(history.layout, at), id))
 end
 
--- A correction has its turn while the head has `watched`: its number, until when it has the turn (ms), and the member whose
--- rows it reads (watch.lua). Rows of this member that are added meanwhile are listed, packed, in `watched_texts`. If there
--- are too many, or rows go away, the correction loses its turn, and starts again.
+-- While a correction runs, the head has `watched`: its number, until when others wait for it (ms), and the member whose rows
+-- it reads (watch.lua). Texts of rows that this member gets meanwhile are listed, packed, in `watched_texts`. If there are too
+-- many, or rows are removed, the watch ends, and the correction starts again.
 local function parts_of_watch(watched)
   return string.match(watched or '', '^(%d+) (%d+) (.*)$')
 end

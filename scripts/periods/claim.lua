@@ -9,13 +9,14 @@
 --   member, rule   claims what this member has won by the rule with this index
 --   by, at     under which name it is claimed, and when (ms)
 --   revision   of the result; hides: the number of the shard's hides up to which it was revised
+--   section    the name of the period in `corrected` (correct.lua)
 --
 -- Reply: {'STALE'} | {'BEHIND'} the result has to be revised first | {'NONE'} the member has not won it, or is hidden |
 --   {'NEW', entry} claimed by this call | {'SAME', entry} claimed before, under the same name | {'TAKEN', entry} claimed
 --   before, under another name | {'REVOKED', entry} claimed before, and no longer won. The entry is the line's, MessagePack
 --
 -- Example: KEYS  st:{b} st:{b}:1:keys st:{b}:1:rewards:day:2026-11-21
---   ARGV  {version='1-1', member='ann', rule=0, by='grant-88', at=1795305600123, revision=1, hides=0}  reply {'NEW', …}
+--   ARGV  {version='1-1', member='ann', rule=0, by='grant-88', at=1795305600123, revision=1, hides=0, section='day 2026-11-21'}  reply {'NEW', …}
 
 local HEAD, REGISTRY, LINES = KEYS[1], KEYS[2], KEYS[3]
 require_slot(HEAD)
@@ -25,6 +26,7 @@ local head = redis.call('HMGET', HEAD, 'version', 'moving', 'hides')
 if head[1] ~= args.version then return {'STALE'} end
 if head[2] then start_capture(head[2]) end
 if tonumber(head[3] or 0) ~= args.hides then return {'BEHIND'} end
+if redis.call('HEXISTS', beside_registry(REGISTRY, KIND_CORRECTED), args.section) == 1 then return {'BEHIND'} end
 for _, kind in ipairs({KIND_HIDES, KIND_ERASING}) do
   if redis.call('HEXISTS', beside_registry(REGISTRY, kind), args.member) == 1 then return {'NONE'} end
 end

@@ -4,7 +4,7 @@ use crate::core::write::store::events::{RowArgs, StoredRow};
 use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
-use crate::domain::series::{Derived, List, Standing};
+use crate::domain::series::{Derived, List, Standing, Track};
 use crate::domain::time::Timestamp;
 
 /// A standing in which an event counts.
@@ -13,6 +13,16 @@ pub(super) struct Counted {
     pub(super) standing: Standing,
     /// When it may be dropped, in milliseconds since the epoch.
     pub(super) expires_at_ms: Option<i64>,
+}
+
+impl Counted {
+    /// The title of the period, if its standing has a result once it is closed.
+    pub(super) fn result_title(&self, board: &Board) -> Option<String> {
+        let Standing { series, period, .. } = self.standing;
+        let is_shown = matches!(series.list, List::Period(_)) && series.track == Track::Shown;
+        let has_result = is_shown && board.has_result(&period);
+        has_result.then(|| board.section_title(&self.standing.section()))
+    }
 }
 
 /// A derived series that follows.

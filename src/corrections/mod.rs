@@ -4,7 +4,7 @@
 //! counts: in each standing the folded entry and the rows. So nothing depends on the order of events and corrections. For each
 //! correction there is
 //!
-//! - *its turn* in the shard: one at a time, and meanwhile rows that the member gets are listed;
+//! - *the beginning*: corrections of a shard run one at a time, and rows that the member gets meanwhile are listed;
 //! - *reading*: the member's rows in the periods concerned, in parts, each added to a fold of each standing;
 //! - *the last step*, one script: if no further rows are listed, it changes the row and all entries, also in rolling windows
 //!   and with initial scores. If there are, it returns them, and is called again.

@@ -148,7 +148,7 @@ impl CorrectedEvent {
     responses(
         (status = 200, description = "The event is retracted", body = CorrectedEvent),
         (status = 404, description = "`board-not-found`, `event-not-kept`"),
-        (status = 409, description = "`history-off`, `event-waiting`, `event-of-several`, `period-closed`, `correction-beyond`"),
+        (status = 409, description = "`history-off`, `event-waiting`, `event-of-several`, `board-moving`, `correction-beyond`"),
     )
 )]
 pub async fn retract(
@@ -175,7 +175,7 @@ pub async fn retract(
     responses(
         (status = 200, description = "The event counts", body = CorrectedEvent),
         (status = 404, description = "`board-not-found`, `event-not-kept`"),
-        (status = 409, description = "`history-off`, `event-waiting`, `event-of-several`, `period-closed`, `correction-beyond`"),
+        (status = 409, description = "`history-off`, `event-waiting`, `event-of-several`, `board-moving`, `correction-beyond`"),
     )
 )]
 pub async fn restore(
@@ -204,7 +204,7 @@ pub async fn restore(
     responses(
         (status = 200, description = "The event counts for this score", body = CorrectedEvent),
         (status = 404, description = "`board-not-found`, `event-not-kept`"),
-        (status = 409, description = "`history-off`, `event-waiting`, `event-of-several`, `score-changed`, `period-closed`, `correction-beyond`"),
+        (status = 409, description = "`history-off`, `event-waiting`, `event-of-several`, `score-changed`, `board-moving`, `correction-beyond`"),
         (status = 422, description = "`validation-failed`, `score-out-of-range`"),
     )
 )]

@@ -17,12 +17,12 @@ use crate::redis::kinds::Kind;
 use crate::redis::reply::{Reply, require, unknown_code};
 use crate::redis::{StoreError, keys, script};
 
-/// For how long a correction has its turn, unless no other one wants it, in milliseconds.
-const TURN_MS: i64 = 10_000;
+/// For how long others wait for a correction, in milliseconds.
+const WATCH_MS: i64 = 10_000;
 
-/// A correction that has its turn in a shard.
+/// A correction that runs in a shard.
 #[derive(Clone, Debug)]
-pub(super) struct Turn {
+pub(super) struct Watch {
     number: String,
     member: MemberId,
 }
@@ -51,23 +51,23 @@ pub(super) enum Ended {
     Done(Vec<usize>),
     /// Nothing was changed: the member has further rows. With the number of bytes of all listed texts.
     More(usize, Vec<PlacedRow>),
-    /// Nothing was changed: the correction has lost its turn, or the row has changed.
+    /// Nothing was changed: the watch has ended, or the row has changed.
     Again,
     /// Nothing was changed: the member is being erased.
     Gone,
-    /// Nothing was changed: the period of the standing in this place is closed.
-    Closed(usize),
+    /// Nothing was changed: a period is closed, and the board moves.
+    Closed,
     /// Nothing was changed: a score would pass the bound.
     OutOfRange,
 }
 
-/// Gives a correction its turn; `None` while it is that of another one.
-pub(super) async fn watch(
+/// Begins a correction; `None` while another one runs.
+pub(super) async fn begin(
     store: &Store,
     shard: &Shard,
     member: &MemberId,
     now: Timestamp,
-) -> Result<Option<Turn>, StoreError> {
+) -> Result<Option<Watch>, StoreError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "UPPERCASE")]
     enum Reply {
@@ -77,10 +77,10 @@ pub(super) async fn watch(
     let call = store
         .call_version(&script::WATCH, shard)
         .field("now", now.ms())
-        .field("until", now.ms() + TURN_MS)
+        .field("until", now.ms() + WATCH_MS)
         .field("member", member.as_str());
     Ok(match call.write::<Reply>().await? {
-        Reply::Ok(number) => Some(Turn {
+        Reply::Ok(number) => Some(Watch {
             number,
             member: member.clone(),
         }),
@@ -142,7 +142,7 @@ pub(super) async fn correct(
         }
         "AGAIN" => Ended::Again,
         "GONE" => Ended::Gone,
-        "CLOSED" => Ended::Closed(reply.index()?),
+        "CLOSED" => Ended::Closed,
         "OUT_OF_RANGE" => Ended::OutOfRange,
         "STALE" => return Err(StoreError::Stale),
         other => return unknown_code(other),
@@ -153,14 +153,14 @@ pub(super) async fn correct(
 pub(super) struct CorrectionCall<'a> {
     pub(super) store: &'a Store,
     pub(super) shard: &'a Shard,
-    pub(super) turn: &'a Turn,
+    pub(super) watch: &'a Watch,
     pub(super) concerned: &'a Concerned,
     pub(super) now: Timestamp,
 }
 
 /// A standing in the arguments of correct.lua.
 #[derive(Serialize)]
-struct StandingArgs<'a>(usize, i64, i64, &'a [RowArgs<'a>]);
+struct StandingArgs<'a>(usize, i64, i64, String, &'a [RowArgs<'a>]);
 
 /// A derived series in them.
 #[derive(Serialize)]
@@ -181,7 +181,7 @@ impl CorrectionCall<'_> {
         let &Self {
             store,
             shard,
-            turn,
+            watch,
             concerned,
             now,
         } = self;
@@ -193,6 +193,7 @@ impl CorrectionCall<'_> {
                 index,
                 counted.expires_at_ms.unwrap_or(0),
                 end.map_or(0, Timestamp::ms),
+                counted.result_title(shard).unwrap_or_default(),
                 added,
             )
         };
@@ -228,10 +229,11 @@ impl CorrectionCall<'_> {
             .field("layout", LayoutArgs::new(shard))
             .field("update", update_name(shard))
             .field("score_max", shard.definition.decimals.score_max().scaled())
-            .field("number", &turn.number)
-            .field("member", turn.member.as_str())
+            .field("number", &watch.number)
+            .field("member", watch.member.as_str())
             .field("standings", standings)
             .field("is_last", last.is_some())
+            .field("is_moving", shard.placement.next.is_some())
             .field("seen", last.map_or(0, |(_, seen)| seen))
             .field("sums", sums)
             .field("initial", initial)

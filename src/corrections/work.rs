@@ -7,7 +7,8 @@ use bytes::Bytes;
 use tokio::time::sleep;
 
 use super::counting::Concerned;
-use super::store::{self, Added, ChangedRow, CorrectionCall, Ended, Folds, Turn};
+use super::store::{self, Added, ChangedRow, CorrectionCall, Ended, Folds, Watch};
+use crate::core::board::store::board_notes::{self, NotedFor};
 use crate::core::write::store::events::StoredRow;
 use crate::core::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::board::Board;
@@ -26,10 +27,9 @@ use crate::history::store::{CALL_ROWS_MAX, PlacedRow, RowRange, watched_rows_bef
 use crate::history::work::KeptEvent;
 use crate::queue::event_status::{self, EventStatus};
 use crate::redis::StoreError;
-use crate::redis::reply::require;
 use crate::runtime::join::try_join_all;
 
-/// How long a correction waits for its turn before it looks again, and how often it looks.
+/// How long a correction waits for another one before it looks again, and how often it looks.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
 const LOOKS_MAX: usize = 100;
 /// How often the last step is repeated because the member has got further rows.
@@ -139,7 +139,7 @@ fn require_bounds(board: &Board, row: &StoredRow, now: Timestamp) -> Result<(), 
 /// # Errors
 ///
 /// [`Problem::history_off`], [`Problem::event_not_kept`], [`Problem::event_waiting`], [`Problem::event_of_several`],
-/// [`Problem::score_changed`], [`Problem::correction_of_closed`], [`Problem::correction_beyond`], [`Problem::score`].
+/// [`Problem::score_changed`], [`Problem::correction_while_moving`], [`Problem::correction_beyond`], [`Problem::score`].
 pub async fn correct(
     engine: &Engine,
     id: &BoardId,
@@ -236,12 +236,12 @@ async fn correct_in(
         before: stored,
         counted,
     };
-    let turn = turn(engine, own, &row.details.member).await?;
+    let watch = begin(engine, own, &row.details.member).await?;
     let concerned = Concerned::by(own, &row);
     let call = CorrectionCall {
         store: &engine.store,
         shard: own,
-        turn: &turn,
+        watch: &watch,
         concerned: &concerned,
         now,
     };
@@ -252,16 +252,20 @@ async fn correct_in(
         folds: vec![Bytes::new(); concerned.standings.len()],
         parts: Vec::new(),
     };
-    let expired = match work.run().await? {
+    let has_results = own.closes_periods();
+    if has_results {
+        // Before, so that no crash loses it, and after, in case the job has handled it meanwhile.
+        board_notes::note(&engine.store, NotedFor::Revision, &live.board).await?;
+    }
+    let ended = work.run().await;
+    if has_results {
+        board_notes::note(&engine.store, NotedFor::Revision, &live.board).await?;
+    }
+    let expired = match ended? {
         Ended::Done(expired) => expired,
         Ended::More(..) | Ended::Again => return Err(again()),
         Ended::Gone => return Err(not_kept(engine, &live, event).await?),
-        Ended::Closed(place) => {
-            let period = require(concerned.standings.get(place), "there is no such standing")?;
-            let period = period.standing.period;
-            let name = name_of(own, &period);
-            return Err(Problem::correction_of_closed(&own.id, &name).into());
-        }
+        Ended::Closed => return Err(Problem::correction_while_moving(&own.id).into()),
         Ended::OutOfRange => return Err(beyond(own, &after)),
     };
     let names = expired.iter().filter_map(|place| {
@@ -294,19 +298,19 @@ fn beyond(board: &Board, row: &StoredRow) -> Error {
     Problem::correction_beyond(member, &max).into()
 }
 
-/// Waits for the turn of a correction.
-async fn turn(engine: &Engine, shard: &Shard, member: &MemberId) -> Result<Turn, Error> {
+/// Begins a correction once no other one runs.
+async fn begin(engine: &Engine, shard: &Shard, member: &MemberId) -> Result<Watch, Error> {
     for _ in 0..LOOKS_MAX {
         let now = engine.clock.now();
-        if let Some(turn) = store::watch(&engine.store, shard, member, now).await? {
-            return Ok(turn);
+        if let Some(watch) = store::begin(&engine.store, shard, member, now).await? {
+            return Ok(watch);
         }
         sleep(LOOK_AFTER).await;
     }
     Err(Error::busy())
 }
 
-/// A correction that has its turn.
+/// A correction that runs.
 struct Work<'a> {
     call: CorrectionCall<'a>,
     range: RowRange,

@@ -521,6 +521,17 @@ impl Board {
         let period = self.calendar.parse_key(unit, key).ok()?;
         Some(Section { period, cohort })
     }
+
+    /// The name of a section with its unit: `week 2026-11-16`.
+    pub fn section_title(&self, section: &Section) -> String {
+        format!("{} {}", section.period.unit, self.section_key(section))
+    }
+
+    /// The section with this title.
+    pub fn section_titled(&self, title: &str) -> Option<Section> {
+        let (unit, name) = title.split_once(' ')?;
+        self.section_named(Unit::named(unit)?, name)
+    }
 }
 
 #[cfg(test)]

@@ -272,8 +272,7 @@ problems! {
     PERIOD_CLOSED = CONFLICT, "period-closed", "The period of the event is closed",
         "The event's `at` is in a closed period: the period has ended, the board's wait after it (`finalize`) is over, and the result is final. The event was not accepted.",
         "Do not send the event again: the response would be the same. An event without `at` counts for the time at which it is received.",
-        "board run_hero has closed its periods up to 2026-11-21T00:00:00.000Z; `at` is 2026-11-20T23:59:00.000Z"
-        => correction_of_closed(board: &BoardId, standing: &StandingName) "the event counts in {standing} of board {board}, which is closed";
+        "board run_hero has closed its periods up to 2026-11-21T00:00:00.000Z; `at` is 2026-11-20T23:59:00.000Z";
     MEMBER_ERASED = CONFLICT, "member-erased", "The member was erased after this event",
         "The member was erased, and the event's `at` is not after the erasure. The event was not accepted.",
         "Do not send the event again: the response would be the same. Later events of the member count, starting from zero.",
@@ -422,9 +421,10 @@ problems! {
         "the event can't be queued again: it has waited since 2026-11-20T12:00:00.000Z, for longer than 1d"
         => not_replayable(why: &str) "the event can't be queued again: {why}";
     BOARD_MOVING = CONFLICT, "board-moving", "The board is moving",
-        "The board is moving to another number of shards, and queues no events until that is done. The request had no effect.",
-        "Wait until the move is over (`GET /v1/boards/{board}/shards`), list the dead letters again, because their ids will have changed, and send the request again.",
+        "The board is moving to another number of shards. Until that is done it queues no events, and no event of a closed period can be corrected. The request had no effect.",
+        "Wait until the move is over (`GET /v1/boards/{board}/shards`), and send the request again. To replay dead letters, list them again first, because their ids will have changed.",
         "board run_hero is moving to other shards, and queues no events until that is done; try again"
+        => correction_while_moving(board: &BoardId) "board {board} is moving to other shards, and no event of a closed period can be corrected until that is done; try again"
         => board_moving(board: &BoardId) "board {board} is moving to other shards, and queues no events until that is done; try again";
     QUEUE_FULL = SERVICE_UNAVAILABLE, "queue-full", "The queue is full",
         "Too many events wait to be applied: those of a shard of the board, or of all boards together, use all the memory that queues may take. The event was not accepted.",

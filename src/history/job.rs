@@ -13,6 +13,7 @@ use crate::domain::board::Board;
 use crate::domain::history::{HISTORY_KEY_BYTES, HistoryState};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
+use crate::periods::revisions;
 use crate::redis::{StoreError, random};
 
 /// How often rows of a board are looked for that have run out, in milliseconds.
@@ -141,6 +142,10 @@ impl HistoryRound {
             }
             (self.drops_folded, self.next) = (true, 0);
             return Ok(Progress::More);
+        }
+        if board.closes_periods() {
+            // Results follow corrections only as long as there is a history.
+            revisions::work::revise(engine, &board.id).await?;
         }
         change(engine, &board, None).await
     }

@@ -97,7 +97,7 @@ pub async fn rows_before(
     read(store, shard, range, (low, high, false), count).await
 }
 
-/// Like [`rows_before`] for a correction that has its turn. Also returns how many bytes of texts were listed for it when the
+/// Like [`rows_before`] for a correction that runs. Also returns how many bytes of texts were listed for it when the
 /// rows were read (`scripts/lib/history.lua`).
 pub(crate) async fn watched_rows_before(
     store: &Store,

@@ -170,6 +170,10 @@ impl Mover {
                 self.copier.copy_in_all(Vec::new(), false).await?;
                 return Ok(Progress::More);
             }
+            if self.board.history.is_some() {
+                // While the board moves no closed period is corrected, so the old shards have no note of one then.
+                revisions::work::revise(engine, &self.board.id).await?;
+            }
             self.close().await?;
         }
         self.finish(engine).await?;
@@ -325,7 +329,7 @@ impl Mover {
                 continue;
             }
             for new in &self.copier.new {
-                let last = results::store::hide_counters(store, new).await?.hides;
+                let last = results::store::change_counters(store, new).await?.hides;
                 let known = known.get(new.tag()).copied();
                 revisions::store::note_lines(store, board, new.tag(), (known, last), &[]).await?;
             }

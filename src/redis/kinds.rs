@@ -187,6 +187,10 @@ kinds! {
     /// What events that are not kept have made of the entries of a standing: hash, member -> entry.
     Folded as FOLDED = "folded": (F::Part, S::Shard, E::WithPeriod, C::Lines, P::Registry, X::Removed);
 
+    /// Closed periods with entries that were corrected and whose results may not include that yet: hash, window and key -> which
+    /// corrections (`scripts/corrections/correct.lua`). A board moves only without any.
+    Corrected as CORRECTED = "corrected": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Nothing);
+
     /// Which periods of a unit have data: sorted set (`scripts/lib/periods.lua`).
     Periods as PERIODS = "periods": (F::Named, S::Shard, E::Never, C::Rebuilt, P::Registry, X::Nothing);
 

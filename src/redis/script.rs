@@ -200,7 +200,7 @@ scripts! {
         DROP_FOLDED = "drop_folded", "#!lua flags=allow-oom";
     }
     "corrections" {
-        /// Gives a correction its turn in a shard.
+        /// Begins a correction in a shard.
         WATCH = "watch", "#!lua";
         /// Changes rows of a member, and makes its entries again.
         CORRECT = "correct", "#!lua" with [record, flags, details, bounds];
@@ -242,6 +242,8 @@ scripts! {
         NOTE_LINES = "note_lines", "#!lua";
         /// Revises the result of a final period.
         REVISE_RESULT = "revise_result", "#!lua";
+        /// Removes the note of a closed period that was corrected.
+        END_CORRECTED = "end_corrected", "#!lua flags=allow-oom";
         /// Forgets a line by which results were revised.
         END_LINE = "end_line", "#!lua flags=allow-oom";
         /// Records what members win.

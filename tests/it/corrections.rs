@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use standings::check::{self, Repair};
 use standings::domain::ids::BoardId;
 
-use crate::harness::jobs::Histories;
+use crate::harness::jobs::{ClosePeriods, Histories, Revisions};
 use crate::harness::random::{Random, case_count, seed};
 use crate::harness::{Client, World};
 
@@ -433,4 +433,243 @@ async fn a_member_with_many_events_is_corrected_while_it_gets_more() {
     let lone = retract(client, "e2399").await;
     assert_eq!(lone["event"]["retracted"], true);
     assert_eq!(page(client, "b", "all").await[0].2, 2_379);
+}
+
+const DAY: &str = "/v1/boards/b/standings/day/periods/2026-11-21";
+
+fn with_results(shards: u16) -> Value {
+    json!({
+        "windows": ["day", "last-2-days"], "finalize": "10m", "history": "board", "ranking": "competition", "shards": shards,
+        "accept_late": "any",
+        "rewards": [
+            {"id": "crown", "window": "day", "ranks": [1, 1], "reward": "crown"},
+            {"id": "half", "window": "day", "top_percent": 50, "min_score": 10, "reward": "coin"},
+        ],
+    })
+}
+
+/// A world whose day is final: Ann has 30 points, Bob and Cid 20, Dan 10, Eve 5.
+async fn closed(shards: u16) -> World {
+    let world = World::with_instances(2, NOW).await;
+    let client = world.client();
+    client.define("b", with_results(shards)).await;
+    for (member, score) in [
+        ("ann", 30),
+        ("bob", 20),
+        ("cid", 20),
+        ("dan", 10),
+        ("eve", 5),
+    ] {
+        send(
+            client,
+            json!({"id": member, "member": member, "score": score, "at": "2026-11-21T10:00:00Z"}),
+        )
+        .await;
+    }
+    world.set_time("2026-11-22T00:10:00Z");
+    world.engine().run(&ClosePeriods).await.unwrap();
+    world
+}
+
+/// The result of the day: its revision, total and winner, and the rewards as `rule rank member state`.
+async fn result(client: &Client) -> (u64, u64, String, Vec<String>) {
+    let result = client.get(DAY).await.expect(200);
+    assert_eq!(result["revising"], Value::Null, "{result}");
+    let listed = client.get(&format!("{DAY}/rewards")).await.expect(200);
+    let line = |reward: &Value| {
+        let text = |field: &str| reward[field].as_str().unwrap_or("null").to_owned();
+        format!(
+            "{} {} {} {}",
+            text("rule"),
+            reward["rank"],
+            text("member"),
+            text("state")
+        )
+    };
+    let rewards = listed["rewards"].as_array().unwrap().iter().map(line);
+    (
+        result["revision"].as_u64().unwrap(),
+        result["total"].as_u64().unwrap(),
+        result["winner"]["member"]
+            .as_str()
+            .unwrap_or("nobody")
+            .to_owned(),
+        rewards.collect(),
+    )
+}
+
+async fn restore(client: &Client, id: &str) -> Value {
+    let path = format!("/v1/boards/b/events/{id}/restore");
+    client.post(&path, json!({"reason": WHY})).await.expect(200)
+}
+
+/// For each revision of the day, whether events were corrected, and the changes of rewards.
+async fn revisions(client: &Client) -> Vec<(bool, Vec<String>)> {
+    let listed = client.get(&format!("{DAY}/revisions")).await.expect(200);
+    let change = |change: &Value| {
+        let text = |field: &str| change[field].as_str().unwrap_or("null").to_owned();
+        format!("{} {} {}", text("rule"), text("member"), text("change"))
+    };
+    let revisions = listed["revisions"].as_array().unwrap().iter();
+    let revision = |revision: &Value| {
+        let changes = revision["rewards"].as_array().unwrap().iter().map(change);
+        (revision["corrected"].as_bool().unwrap(), changes.collect())
+    };
+    revisions.map(revision).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_result_of_a_final_day_follows_corrections() {
+    for shards in [1, 7] {
+        let world = closed(shards).await;
+        let client = world.client();
+        let claim = async |member: &str| {
+            let path = format!("{DAY}/rewards/crown/members/{member}/claim");
+            client.put(&path, json!({"by": "shop"})).await
+        };
+        claim("ann").await.expect(200);
+        let told = |revision, total, winner: &str, rewards: &[&str]| {
+            let rewards: Vec<String> = rewards.iter().map(|line| (*line).to_owned()).collect();
+            (revision, total, winner.to_owned(), rewards)
+        };
+        let first = [
+            "crown 1 ann claimed",
+            "half 1 ann claimable",
+            "half 2 bob claimable",
+            "half 2 cid claimable",
+        ];
+        assert_eq!(result(client).await, told(1, 5, "ann", &first));
+
+        retract(client, "ann").await;
+        let rewards = [
+            "crown 1 bob claimable",
+            "crown 1 cid claimable",
+            "half 1 bob claimable",
+            "half 1 cid claimable",
+        ];
+        assert_eq!(
+            result(client).await,
+            told(2, 4, "bob", &rewards),
+            "{shards}"
+        );
+        assert_eq!(claim("ann").await.json["type"], "/problems/reward-revoked");
+        restore(client, "ann").await;
+        assert_eq!(result(client).await, told(3, 5, "ann", &first));
+        // The job does it too.
+        let body = json!({"from": 10, "score": 40, "reason": WHY});
+        client
+            .post("/v1/boards/b/events/dan/correct", body)
+            .await
+            .expect(200);
+        world.engine().run(&Revisions).await.unwrap();
+        claim("dan").await.expect(200);
+        let rewards = [
+            "crown 1 dan claimed",
+            "half 1 dan claimable",
+            "half 2 ann claimable",
+        ];
+        assert_eq!(result(client).await, told(4, 5, "dan", &rewards));
+        let revised = revisions(client).await;
+        assert_eq!(revised.len(), 3);
+        assert!(revised.iter().all(|(corrected, _)| *corrected));
+        assert!(
+            revised[0].1.contains(&"crown ann revoked".to_owned()),
+            "{revised:?}"
+        );
+        assert!(
+            revised[1].1.contains(&"crown ann restored".to_owned()),
+            "{revised:?}"
+        );
+
+        // Nobody sees that a hidden member has another score, or none.
+        client
+            .put("/v1/boards/b/hidden/eve", json!({"reason": "cheating"}))
+            .await
+            .expect(200);
+        assert_eq!(result(client).await.0, 5);
+        retract(client, "eve").await;
+        assert_eq!(result(client).await.0, 5);
+        client.delete("/v1/boards/b/hidden/eve").await;
+        assert_eq!(result(client).await.1, 4);
+        let revision = result(client).await.0;
+        restore(client, "eve").await;
+        assert_eq!(
+            (result(client).await.0, result(client).await.1),
+            (revision + 1, 5)
+        );
+        // A score as it was revises nothing.
+        retract(client, "bob").await;
+        restore(client, "bob").await;
+        world.engine().run(&Revisions).await.unwrap();
+        assert_eq!(result(client).await.2, "dan");
+        check(&world, "b").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hide_whose_result_is_not_revised_yet_does_not_conceal_a_correction() {
+    let world = closed(1).await;
+    let client = world.client();
+    assert_eq!(result(client).await.2, "ann");
+    client
+        .put("/v1/boards/b/hidden/ann", json!({"reason": "cheating"}))
+        .await
+        .expect(200);
+    retract(client, "ann").await;
+    let (_, total, winner, _) = result(client).await;
+    assert_eq!((total, winner.as_str()), (4, "bob"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_period_that_was_empty_when_it_closed_gets_its_first_result() {
+    for shards in [1, 7] {
+        let world = World::with_instances(2, NOW).await;
+        let client = world.client();
+        client.define("b", with_results(shards)).await;
+        send(client, json!({"id": "ann", "member": "ann", "score": 30})).await;
+        retract(client, "ann").await;
+        world.set_time("2026-11-22T00:10:00Z");
+        world.engine().run(&ClosePeriods).await.unwrap();
+        let none = client.get(DAY).await;
+        assert_eq!(none.status.as_u16(), 404, "{}", none.text);
+        restore(client, "ann").await;
+        let (revision, total, winner, _) = result(client).await;
+        assert_eq!((revision, total, winner.as_str()), (1, 1, "ann"));
+        retract(client, "ann").await;
+        let (revision, total, winner, rewards) = result(client).await;
+        assert_eq!(
+            (revision, total, winner.as_str(), rewards.len()),
+            (2, 0, "nobody", 0)
+        );
+        check(&world, "b").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn corrections_go_on_while_a_board_moves_but_for_closed_periods() {
+    let world = closed(2).await;
+    let client = world.client();
+    send(client, json!({"id": "now", "member": "ann", "score": 1})).await;
+    retract(client, "bob").await;
+    client.spread("b", 5).await;
+    let body = json!({"reason": WHY});
+    let refused = client.post("/v1/boards/b/events/cid/retract", body).await;
+    assert_eq!(
+        refused.json["type"], "/problems/board-moving",
+        "{}",
+        refused.text
+    );
+    retract(client, "now").await;
+    world.instances[0].end_move("b").await;
+    let (revision, total, winner, _) = result(client).await;
+    assert_eq!((revision, total, winner.as_str()), (2, 4, "ann"));
+    retract(client, "cid").await;
+    assert_eq!(result(client).await.1, 3);
+    restore(client, "now").await;
+    let today = "/v1/boards/b/standings/day";
+    assert_eq!(
+        client.get(today).await.expect(200)["entries"][0]["score"],
+        1
+    );
+    check(&world, "b").await;
 }

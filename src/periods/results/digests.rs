@@ -11,7 +11,7 @@ use sha2::digest::common::hazmat::{SerializableState, SerializedState};
 use sha2::{Digest, Sha256};
 
 use super::recording::{self, standing_of};
-use super::store::{self, DigestNote, HideCounters, PeriodResult};
+use super::store::{self, ChangeCounters, DigestNote, PeriodResult};
 use crate::core::read::scroll::{Scroll, ScrollPlace};
 use crate::core::read::store::standings::Entry;
 use crate::core::{Engine, Error, LiveBoard};
@@ -41,7 +41,7 @@ struct Wanted<'a> {
     section: &'a Section,
     result: &'a PeriodResult,
     /// The shards' counters of hides and erasures, all of which the result includes.
-    basis: &'a BTreeMap<String, HideCounters>,
+    basis: &'a BTreeMap<String, ChangeCounters>,
 }
 
 impl Wanted<'_> {
@@ -49,7 +49,7 @@ impl Wanted<'_> {
         let of_shards = self
             .basis
             .iter()
-            .map(|(tag, hide_counters)| (tag.clone(), hide_counters.anonymised));
+            .map(|(tag, change_counters)| (tag.clone(), change_counters.anonymised));
         DigestNote {
             revision: self.result.revision,
             anonymised: of_shards.filter(|(_, count)| *count > 0).collect(),
@@ -72,7 +72,7 @@ pub(crate) async fn of_result(
     live: &LiveBoard,
     section: &Section,
     result: &PeriodResult,
-    basis: &BTreeMap<String, HideCounters>,
+    basis: &BTreeMap<String, ChangeCounters>,
 ) -> Result<Option<String>, Error> {
     let wanted = Wanted {
         live,
@@ -122,7 +122,7 @@ async fn make(
         if !is_end && !is_late && place.entries - noted < NOTED_ENTRIES {
             continue;
         }
-        if recording::hide_counters(engine, live, section).await? != **basis {
+        if recording::change_counters(engine, live, section).await? != **basis {
             // The entries may be from different revisions.
             return Ok(None);
         }

@@ -55,7 +55,8 @@ pub async fn has_changed(engine: &Engine, export: &Export) -> Result<bool, Error
     let (found, id) = (&export.found, &export.found.live.board.id);
     let live = engine.live_board(id).await?;
     let section = found.period.target.standing.section();
-    if found.is_revising || recording::hide_counters(engine, &live, &section).await? != found.basis
+    if found.is_revising
+        || recording::change_counters(engine, &live, &section).await? != found.basis
     {
         return Ok(true);
     }

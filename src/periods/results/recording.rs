@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::FutureExt;
 use serde_json::json;
 
-use super::store::{self, HideCounters, PeriodResult, Winner};
+use super::store::{self, ChangeCounters, PeriodResult, Winner};
 use crate::core::hide::store::erasures;
 use crate::core::read::merge::Merged;
 use crate::core::read::reader::Reader;
@@ -86,7 +86,7 @@ pub(crate) async fn make(
     handing: &mut Handing,
 ) -> Result<PeriodResult, Error> {
     let (board, period) = (&live.board, &section.period);
-    let before = hide_counters(engine, live, section).await?;
+    let before = change_counters(engine, live, section).await?;
     if section.cohort.is_none() {
         // A member that is being erased briefly disappears, and its line comes back. A later erasure changes the counters.
         // (Of a cohort only one shard is read, and reads of a final standing wait for that.)
@@ -102,7 +102,7 @@ pub(crate) async fn make(
         return Err(Error::pending(left));
     }
     let rewards = rewards::walk::hand_out(engine, live, section, revision, handing).await?;
-    if hide_counters(engine, live, section).await? != before {
+    if change_counters(engine, live, section).await? != before {
         return Err(Error::Again(Outdated::Read));
     }
     handing.position.clear();
@@ -207,15 +207,15 @@ async fn forget_winners(
     Ok(())
 }
 
-/// The counters of hides and erasures of the shards that a section depends on, by tag.
-pub(crate) async fn hide_counters(
+/// The counters of the shards that a section depends on, by tag.
+pub(crate) async fn change_counters(
     engine: &Engine,
     live: &LiveBoard,
     section: &Section,
-) -> Result<BTreeMap<String, HideCounters>, Error> {
+) -> Result<BTreeMap<String, ChangeCounters>, Error> {
     let of_shards = live.shards_moderating(*section).map(async |shard| {
-        let hide_counters = store::hide_counters(&engine.store, &shard.shard).await?;
-        Ok::<_, Error>((shard.shard.tag().to_owned(), hide_counters))
+        let change_counters = store::change_counters(&engine.store, &shard.shard).await?;
+        Ok::<_, Error>((shard.shard.tag().to_owned(), change_counters))
     });
     Ok(try_join_all(of_shards).await?.into_iter().collect())
 }

@@ -97,9 +97,10 @@ pub struct ResultBody {
     pub final_cohorts: Option<u64>,
     /// When its result was recorded, for a whole period of a league that of its last cohort; null if it is not final.
     pub final_at: Option<Timestamp>,
-    /// Starts at 1, and increases by 1 each time a member of it is hidden or brought back; null if it is not final.
+    /// Starts at 1, and increases by 1 each time a member of it is hidden or brought back, or its events are corrected; null if
+    /// it is not final.
     pub revision: Option<u64>,
-    /// `true` while the result does not yet reflect the latest hides; otherwise missing.
+    /// `true` while the result does not yet reflect the latest hides and corrections; otherwise missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(value_type = bool, required = false)]
     pub revising: bool,

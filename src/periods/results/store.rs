@@ -44,10 +44,10 @@ pub struct PeriodResult {
     pub definition: u64,
     /// The last hide of each shard that has its revision, by tag.
     pub hides: BTreeMap<String, u64>,
-    /// The shards' counters of hides and erasures at the last walk over the standing, by tag. The total, the winner and the
+    /// The shards' counters of hides, erasures and corrections at the last walk over the standing, by tag. The total, the winner and the
     /// rewards include them all, even those that have no revision yet. Empty: unknown.
     #[serde(default)]
-    pub walked: BTreeMap<String, HideCounters>,
+    pub walked: BTreeMap<String, ChangeCounters>,
     /// For a league's cohort: how it was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub league: Option<Summary>,
@@ -70,13 +70,20 @@ pub struct Winner {
     pub reached_at: Option<Timestamp>,
 }
 
-/// A shard's counters of hides and erasures.
+/// A shard's counters of what changes final periods.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct HideCounters {
+pub struct ChangeCounters {
     /// The number of the last hide.
     pub hides: u64,
     /// How many lines of final standings have lost their member to an erasure.
     pub anonymised: u64,
+    /// The number of the last correction of a closed period.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub corrected: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The digest of a final period, or its progress.
@@ -275,14 +282,16 @@ async fn count_cohorts(
     store.command("ZLEXCOUNT", range).await
 }
 
-/// A shard's counters of hides and erasures.
-pub async fn hide_counters(store: &Store, shard: &Shard) -> Result<HideCounters, StoreError> {
+/// A shard's counters.
+pub async fn change_counters(store: &Store, shard: &Shard) -> Result<ChangeCounters, StoreError> {
     let head = keys::head(shard.tag());
-    let fields = [&head, "hides", "anonymised"];
-    let [hides, anonymised]: [Option<u64>; 2] = store.command("HMGET", fields).await?;
-    Ok(HideCounters {
-        hides: hides.unwrap_or(0),
-        anonymised: anonymised.unwrap_or(0),
+    let fields = [&head, "hides", "anonymised", "corrected"];
+    let counters: [Option<u64>; 3] = store.command("HMGET", fields).await?;
+    let [hides, anonymised, corrected] = counters.map(Option::unwrap_or_default);
+    Ok(ChangeCounters {
+        hides,
+        anonymised,
+        corrected,
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::periods::{
     FoundPeriod, PeriodName, find_league_period, find_period, has_cohorts, has_data,
 };
-use super::store::{self, HideCounters};
+use super::store::{self, ChangeCounters};
 use super::{digests, recording};
 use crate::core::jobs::clock::trusted_now;
 use crate::core::read::period::Choice;
@@ -28,7 +28,7 @@ pub struct FoundResult {
     pub digest: Option<String>,
     /// The shards' counters of hides and erasures before the result was revised, by tag. The result includes them all
     /// unless `is_revising`.
-    pub(crate) basis: BTreeMap<String, HideCounters>,
+    pub(crate) basis: BTreeMap<String, ChangeCounters>,
 }
 
 /// A period of a window, or one cohort of it, with its digest if it is final.
@@ -160,7 +160,7 @@ async fn revised(
         // The winner may have been erased.
         engine.forget_all(&live.board.id).await?;
         let section = period.target.standing.section();
-        basis = recording::hide_counters(engine, &live, &section).await?;
+        basis = recording::change_counters(engine, &live, &section).await?;
         is_revising = match revisions::work::revise(engine, &live.board.id).await {
             Ok(_) => false,
             // The job continues.

@@ -29,6 +29,8 @@ pub struct RevisionBody {
     pub at: Timestamp,
     /// The members of the standing that were hidden or brought back since the previous revision; at most 100.
     pub members: Vec<RevisedMemberBody>,
+    /// Whether events of the period were retracted, restored or corrected since the previous revision.
+    pub corrected: bool,
     /// How many members the standing had before.
     pub total_before: u64,
     /// How many members it has.
@@ -106,6 +108,7 @@ pub async fn list(
                         revision,
                         at: change.at,
                         members: members.map(RevisedMemberBody::from).collect(),
+                        corrected: change.corrected,
                         total_before: change.total_before,
                         total: change.total,
                         rewards,

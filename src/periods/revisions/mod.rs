@@ -1,4 +1,4 @@
-//! Revises results after members were hidden or brought back: the winner, the total, and who gets which reward.
+//! Revises results after members were hidden or brought back, or events were corrected: the winner, the total, and who gets which reward.
 //!
 //! A hide writes a line into the journal of its shard. Lines are noted under the board's own tag (`note_lines.lua`), since
 //! journals stay behind when a board moves. For each line, every result whose standing has the member gets one revision: a
@@ -11,8 +11,10 @@
 //!   hides a member first revises by one of them, so hides can't outpace revisions.
 //! - The board is noted as moderated, among the keys of all boards, both before the hide (so that a crash can't lose it)
 //!   and after it (in case a run came in between). Results already include lines from before the first note.
+//! - Results also follow corrections of events (`corrected.rs`).
 //! - A league uses the journal of its first shard, which gets each hide last: so each hide causes one message.
 
+mod corrected;
 pub mod job;
 pub(crate) mod journals;
 pub mod listing;

@@ -35,8 +35,8 @@ pub struct RevisionsParams {
 
 /// List how the result of a final period was revised.
 ///
-/// When a member of the standing is hidden or brought back, the result gets a new revision. One revision may cover several
-/// members.
+/// When a member of the standing is hidden or brought back, or an event of the period is retracted, restored or corrected, the
+/// result gets a new revision. One revision may cover several of these.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/revisions", operation_id = "list_revisions",
     params(PeriodPath, RevisionsParams),

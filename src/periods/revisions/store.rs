@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use crate::domain::board::Board;
 use crate::domain::ids::MemberId;
 use crate::domain::league::Section;
+use crate::domain::message::Message;
 use crate::domain::shard::{Shard, ShardId};
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
@@ -25,6 +26,8 @@ use crate::redis::{StoreError, keys, script};
 
 /// How many lines of a journal one call reads.
 const CALL_LINES_MAX: usize = 300;
+/// How many corrected periods one call reads.
+const CALL_CORRECTED_MAX: u32 = 100;
 /// How many revisions one call looks at.
 const CALL_REVISIONS_MAX: u32 = 1_000;
 
@@ -108,6 +111,9 @@ pub struct Revision {
     pub at: Timestamp,
     /// What happened to the members of its lines, in order. Their names are stored separately.
     pub members: Vec<RevisedMember>,
+    /// Whether events of the period were corrected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub corrected: bool,
     /// How many members the standing had before the revision.
     pub total_before: u64,
     /// How many it has after it.
@@ -222,26 +228,33 @@ pub async fn lines_to_revise(
         .collect()
 }
 
+impl RevisedPeriod {
+    /// The period of a section, with its new revision.
+    pub fn new(board: &Board, section: &Section, revision: u64) -> Self {
+        let cohort = |cohort| board.cohort_name(&section.period, cohort);
+        Self {
+            window: section.window(),
+            key: board.calendar.key(&section.period),
+            cohort: section.cohort.and_then(cohort),
+            revision,
+        }
+    }
+}
+
 /// Replaces the result of a section by its next revision. Each line that causes it has its member in the revision.
 /// [`StoreError::Stale`] if the stored result is not `seen`. `forgetting`: the board's value before the caller looked for
-/// the members.
+/// the members. A message is in the outbox then.
 pub async fn revise_result(
     store: &Store,
     board: &Board,
     section: &Section,
     (seen, result): (&RecordedResult, &PeriodResult),
     (lines, revision, forgetting): (&[&JournalLine], &Revision, &Forgetting),
+    message: Option<&Message>,
 ) -> Result<(), StoreError> {
     let window = section.window();
     let of_window = [Kind::Results, Kind::Revisions, Kind::RevisedMembers];
-    let period = RevisedPeriod {
-        window,
-        key: board.calendar.key(&section.period),
-        cohort: section
-            .cohort
-            .and_then(|cohort| board.cohort_name(&section.period, cohort)),
-        revision: result.revision,
-    };
+    let period = RevisedPeriod::new(board, section, result.revision);
     let lines = lines
         .iter()
         .flat_map(|line| [line.name(), line.member.to_string()]);
@@ -249,6 +262,7 @@ pub async fn revise_result(
         .call_board(&script::REVISE_RESULT, board)
         .keys(of_window.map(|kind| keys::of_results(board, kind, window)))
         .key(keys::of_board(board, Kind::RevisedPeriods))
+        .key(keys::outbox(&board.id, board.generation))
         .arg(board.version())
         .arg(board.section_key(section))
         .arg(&seen.json)
@@ -257,8 +271,60 @@ pub async fn revise_result(
         .json(revision)
         .json(&period)
         .arg(forgetting.as_str())
+        .arg(message.map(|message| message.id.as_str()))
+        .arg(message.map(|message| message.body.as_str()))
         .args(lines);
     revised.write::<Done>().await.map(drop)
+}
+
+/// A closed period that was corrected, and whose result may not include that (`scripts/corrections/correct.lua`).
+#[derive(Clone, Debug)]
+pub struct CorrectedPeriod {
+    /// Its title.
+    pub title: String,
+    /// The note, as stored.
+    pub note: String,
+    /// The number of the shard's last correction of it.
+    pub number: u64,
+    /// If the members were hidden, the last line of the journal that says so; otherwise 0.
+    pub line: u64,
+}
+
+/// Some of the closed periods of a shard that were corrected, or all if there are few.
+pub async fn corrected_periods(
+    store: &Store,
+    shard: &Shard,
+) -> Result<Vec<CorrectedPeriod>, StoreError> {
+    let key = keys::single(shard, Kind::Corrected);
+    let args = [&key, &CALL_CORRECTED_MAX.to_string(), "WITHVALUES"];
+    let notes: Vec<(String, String)> = store.command("HRANDFIELD", args).await?;
+    let period = |(title, note): (String, String)| {
+        let numbers = note
+            .split_once(' ')
+            .and_then(|(number, line)| Some((number.parse().ok()?, line.parse().ok()?)));
+        let (number, line) = require(numbers, "the note of a corrected period is damaged")?;
+        Ok(CorrectedPeriod {
+            title,
+            note,
+            number,
+            line,
+        })
+    };
+    notes.into_iter().map(period).collect()
+}
+
+/// Removes the note of a corrected period, unless it was corrected again.
+pub async fn end_corrected(
+    store: &Store,
+    shard: &Shard,
+    period: &CorrectedPeriod,
+) -> Result<(), StoreError> {
+    let ended = store
+        .call(&script::END_CORRECTED, shard.tag())
+        .key(keys::single(shard, Kind::Corrected))
+        .arg(&period.title)
+        .arg(&period.note);
+    ended.write::<Done>().await.map(drop)
 }
 
 /// The periods that a line revised.

@@ -13,6 +13,7 @@ use futures::FutureExt;
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::corrected;
 use super::journals::{note_journal, note_journals};
 use super::store::{self, JournalLine, Moderation, RevisedMember, RevisedPeriod, Revision};
 use crate::core::board::store::board_notes::{self, NotedFor};
@@ -84,7 +85,7 @@ pub(crate) async fn begin_moderation(
     }
     loop {
         let known = store::revised(&engine.store, board).await?;
-        let last = results::store::hide_counters(&engine.store, shard)
+        let last = results::store::change_counters(&engine.store, shard)
             .await?
             .hides;
         match known.get(shard.tag()) {
@@ -153,6 +154,9 @@ async fn revise_due(
     due: &OnceLock<Revised>,
 ) -> Result<Progress, Error> {
     let board = &live.board;
+    if corrected::revise_one(engine, live).boxed().await? {
+        return Ok(Progress::More);
+    }
     let due = if let Some(due) = due.get() {
         due
     } else {
@@ -345,7 +349,7 @@ async fn revise_section(
     let mut result = seen.result.clone();
     result.revision += 1;
     // Hides came after the walk. A revision that includes more hides than it covers leaves nothing for the next ones to do.
-    if results::recording::hide_counters(engine, live, section).await? != result.walked {
+    if results::recording::change_counters(engine, live, section).await? != result.walked {
         let made =
             results::recording::make(engine, live, section, result.revision, handing).await?;
         result = PeriodResult {
@@ -365,6 +369,7 @@ async fn revise_section(
     let change = Revision {
         at: engine.clock.now(),
         members,
+        corrected: false,
         total_before: seen.result.total,
         total: result.total,
     };
@@ -373,7 +378,8 @@ async fn revise_section(
         *known = line.number.max(*known);
     }
     let change = (&lines[..], &change, &cause.forgetting);
-    Ok(store::revise_result(&engine.store, board, section, (&seen, &result), change).await?)
+    let results = (&seen, &result);
+    Ok(store::revise_result(&engine.store, board, section, results, change, None).await?)
 }
 
 /// The noted lines, the cause among them, that the walk of a result includes and that the result does not cover yet.
@@ -428,7 +434,7 @@ async fn revised_members<'l>(
 }
 
 /// Whether the standings of a period are kept.
-fn is_kept(board: &Board, period: &Period, now: Timestamp) -> bool {
+pub(super) fn is_kept(board: &Board, period: &Period, now: Timestamp) -> bool {
     let expires_ms = board.expires_at_ms(period);
     expires_ms.is_none_or(|expires_ms| expires_ms > now.ms())
 }

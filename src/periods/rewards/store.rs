@@ -203,6 +203,7 @@ pub async fn claim(
         .field("at", claiming.at.ms())
         .field("revision", claiming.revision)
         .field("hides", claiming.hides)
+        .field("section", shard.section_title(section))
         .write()
         .await
 }

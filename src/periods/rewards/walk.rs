@@ -31,7 +31,7 @@ use crate::domain::period::Unit;
 use crate::domain::reward::{RankedStanding, RewardScan};
 use crate::periods::results;
 use crate::periods::results::recording::standing_of;
-use crate::periods::results::store::HideCounters;
+use crate::periods::results::store::ChangeCounters;
 use crate::periods::turnover::turning;
 use crate::redis::leases::Leased;
 use crate::redis::{Freshness, StoreError};
@@ -51,7 +51,7 @@ struct Position {
     /// The number of the walk: that of the lease that began it.
     walk: u64,
     /// The shards' counters of hides and erasures when it began.
-    before: BTreeMap<String, HideCounters>,
+    before: BTreeMap<String, ChangeCounters>,
     /// How many visible members the standing has.
     total: u64,
     scan: RewardScan,
@@ -220,7 +220,7 @@ impl<'a> Walk<'a> {
         // From now on the shards refuse in-flight calls of earlier holders of the lease.
         let nobody = vec![Vec::new(); walk.shards().len()];
         walk.note(nobody, true).await?;
-        walk.at.before = results::recording::hide_counters(engine, live, section).await?;
+        walk.at.before = results::recording::change_counters(engine, live, section).await?;
         match last.filter(|last| walk.goes_on_from(last)) {
             Some(last) => walk.at = last,
             None => walk.at.total = walk.total().await?,

@@ -147,14 +147,14 @@ pub async fn claim(
             let named = rules.find(|(_, rule)| rule.id == request.rule);
             let (rule, _) = named.ok_or_else(not_found)?;
             let shard = &live.shard_in(section, member).shard;
-            let hides = results::store::hide_counters(&engine.store, shard)
+            let hides = results::store::change_counters(&engine.store, shard)
                 .await?
                 .hides;
             let mut is_revised = revised.has(shard.tag(), hides);
             if is_revised && live.board.is_league() {
                 // The first shard of a league has all hides.
                 let first = &live.shards[0].shard;
-                let hides = results::store::hide_counters(&engine.store, first)
+                let hides = results::store::change_counters(&engine.store, first)
                     .await?
                     .hides;
                 is_revised = revised.has(first.tag(), hides);

@@ -10,7 +10,7 @@ use crate::domain::period::Period;
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::periods::results::store::HideCounters;
+use crate::periods::results::store::ChangeCounters;
 use crate::redis::decode::Done;
 use crate::redis::dispatch::Store;
 use crate::redis::kinds::Kind;
@@ -41,7 +41,7 @@ pub async fn record(
     store: &Store,
     shard: &Shard,
     (standing, ends): (&Standing, Timestamp),
-    seen: HideCounters,
+    seen: ChangeCounters,
     (summary, outcomes): (&Summary, &[(String, Outcome)]),
 ) -> Result<DecisionRecord, StoreError> {
     let mut call = store

@@ -132,7 +132,7 @@ pub(crate) async fn decide_cohort(
             if decided.await?.is_some() {
                 return Ok(CohortState::Decided);
             }
-            let seen = results::store::hide_counters(&engine.store, shard).await?;
+            let seen = results::store::change_counters(&engine.store, shard).await?;
             let reader = Reader::new(engine, &live, Freshness::Current).of_size(ReadSize::Large);
             let entries = placed(engine, &reader, section, seen.hides > 0).await?;
             let (now, end) = (engine.clock.now(), board.end_of(period));
