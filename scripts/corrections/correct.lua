@@ -1,5 +1,5 @@
 -- correct.lua: changes rows of a member, and makes its entries again from what then counts (lib/history.lua).
--- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/standing.lua, lib/hidden.lua, lib/follow.lua, lib/flush_last.lua, lib/expiry.lua, lib/periods.lua, lib/erasures.lua, lib/ordered.lua, lib/history.lua, lib/sums.lua, lib/past_initial.lua
+-- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/changed.lua, lib/standing.lua, lib/hidden.lua, lib/follow.lua, lib/flush_last.lua, lib/expiry.lua, lib/periods.lua, lib/erasures.lua, lib/ordered.lua, lib/history.lua, lib/derived.lua, lib/sums.lua, lib/past_initial.lua
 --
 -- The caller has read the rows of the member since the correction began (watch.lua), and says what they add to each
 -- standing, in one call or in several: those before the last one only fold. The last one changes everything in one step,
@@ -23,6 +23,8 @@
 --   is_last     false: the call only folds
 --   is_moving   whether the board moves: then closed periods are not changed
 --   seen        how many bytes of the listed texts the caller has seen
+--   rows_max    how many further rows a reply has at most
+--   until       until when others wait for the correction (ms), if the call only folds
 --   sums        list of {state (key index), starts, has_initial, periods}: a derived series. `starts`: where the periods of
 --               its base begin that are changed, ms; `periods`: list of {start, key index of the standing}, those of its
 --               base that may be in one sum with them, newest first
@@ -36,7 +38,7 @@
 --
 -- Reply: {'STALE'} | {'AGAIN'}: the watch has ended, or a row is another one
 --   | {'FOLDED', for each of `standings`: its fold}
---   | {'MORE', how many bytes of listed texts there are, for each text of a further row: its text in the index of the member,
+--   | {'MORE', how many bytes of the listed texts the caller has seen then, for each text of a further row: its text in the index of the member,
 --     its row}
 --   | {'GONE'}: the member is being erased
 --   | {'CLOSED'}: a period is closed, and the board moves
@@ -50,11 +52,18 @@ local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])
 local layout, member = args.layout, args.member
-local head = call('HMGET', HEAD, 'version', 'watched', 'watched_texts', 'moving', 'hides', 'closed_until')
+local head = call('HMGET', HEAD, 'version', 'watched', 'moving', 'hides', 'closed_until')
 if head[1] ~= args.version then return {'STALE'} end
 load_history()
-if parts_of_watch(head[2]) ~= args.number then return {'AGAIN'} end
+local number, _, watched = parts_of_watch(head[2])
+if number ~= args.number or watched ~= member then return {'AGAIN'} end
 local history = open_history(HEAD, REGISTRY, layout)
+
+-- Ends a correction that changes nothing.
+local function refuse(code)
+  end_watch(history)
+  return {code}
+end
 
 local folds = {}
 for place, standing in ipairs(args.standings) do
@@ -67,26 +76,30 @@ end
 if not args.is_last then
   local reply = {'FOLDED'}
   for place, fold in ipairs(folds) do reply[place + 1] = cmsgpack.pack(fold) end
+  renew_watch(history, number, args['until'], member)
   return reply
 end
 
-local listed = head[3] or ''
-if #listed > args.seen then
-  local reply = {'MORE', #listed}
-  for _, text in ipairs(texts_in(string.sub(listed, args.seen + 1))) do
+local listed = texts_in(texts_watched(history, args.seen))
+if #listed > 0 then
+  local reply, seen = {'MORE', 0}, args.seen
+  for place = 1, math.min(#listed, args.rows_max) do
+    local text = listed[place]
     reply[#reply + 1], reply[#reply + 2] = text, call('HGET', history.rows, id_of_member(text)) or ''
+    seen = seen + #pack_text(text)
   end
+  reply[2] = seen
   return reply
 end
 local first_row = #args.standings + 2
 for place = first_row, #ARGV, 3 do
-  if call('HGET', history.rows, ARGV[place]) ~= ARGV[place + 1] then return {'AGAIN'} end
+  if call('HGET', history.rows, ARGV[place]) ~= ARGV[place + 1] then return refuse('AGAIN') end
 end
-if call('HEXISTS', beside_registry(REGISTRY, KIND_ERASING), member) == 1 then return {'GONE'} end
+if call('HEXISTS', beside_registry(REGISTRY, KIND_ERASING), member) == 1 then return refuse('GONE') end
 
 -- Everything that can refuse the correction comes before the first write.
 
-local standings, barrier, expired = open_standings(layout, {member}), tonumber(head[6]), {}
+local standings, barrier, expired = open_standings(layout, {member}), tonumber(head[5]), {}
 -- The names of the closed periods that get another entry.
 local corrected = {}
 load_sums()
@@ -106,14 +119,14 @@ end
 for place, of_standing in ipairs(args.standings) do
   local key, expires, ends, name = unpack(of_standing)
   local is_closed = barrier and ends > 0 and ends <= barrier
-  if is_closed and args.is_moving then return {'CLOSED'} end
+  if is_closed and args.is_moving then return refuse('CLOSED') end
   if expires > 0 and expires <= args.now then
     expired[#expired + 1] = place
   else
     local standing, entry = standing_at(standings, key), end_fold(args.update, folds[place]) or {}
     standing.expires = expires
     load(standing, {1})
-    if not set_entry(standing, entry.score, entry.time, entry.data) then return {'OUT_OF_RANGE'} end
+    if not set_entry(standing, entry.score, entry.time, entry.data) then return refuse('OUT_OF_RANGE') end
     if is_closed and name ~= '' and has_changed(standing) then corrected[#corrected + 1] = name end
   end
 end
@@ -163,15 +176,15 @@ for _, sum in ipairs(args.sums) do
   for _, entry in ipairs(entries_of_series(standings, sum.state)) do
     local is_reached = false
     for _, start in ipairs(sum.starts) do is_reached = is_reached or reaches({start = start}, entry) end
-    if is_reached and not follow(sum, entry) then return {'OUT_OF_RANGE'} end
+    if is_reached and not follow(sum, entry) then return refuse('OUT_OF_RANGE') end
   end
 end
 
-if head[5] then
+if head[4] then
   load_hides()
-  open_hides(head[5], REGISTRY)
+  open_hides(head[4], REGISTRY)
 end
-if head[4] then start_capture(head[4]) end
+if head[3] then start_capture(head[3]) end
 load_periods()
 for _, standing in pairs(standings.opened) do
   local is_new = flush_last(standing, REGISTRY)
@@ -189,11 +202,11 @@ end
 local function note_corrected()
   local is_hidden = call('HEXISTS', beside_registry(REGISTRY, KIND_HIDES), member) == 1
   local line = is_hidden and tonumber(call('ZSCORE', beside_registry(REGISTRY, KIND_HIDE_JOURNAL), member)) or 0
-  local key, number = beside_registry(REGISTRY, KIND_CORRECTED), call('HINCRBY', HEAD, 'corrected', 1)
+  local key, own = beside_registry(REGISTRY, KIND_CORRECTED), call('HINCRBY', HEAD, 'corrected', 1)
   for _, name in ipairs(corrected) do
     local before = tonumber(string.match(call('HGET', key, name) or '', '%d+$') or line)
     local both = before > 0 and line > 0 and math.max(before, line) or 0
-    call('HSET', key, name, number_text(number) .. ' ' .. number_text(both))
+    call('HSET', key, name, number_text(own) .. ' ' .. number_text(both))
   end
   call('SADD', REGISTRY, key)
 end
@@ -201,9 +214,12 @@ end
 if #corrected > 0 then note_corrected() end
 for _, turnout in ipairs(args.counted ~= 0 and args.turnouts or {}) do
   local key, expires = KEYS[turnout[1]], turnout[2]
-  if call('EXISTS', key) == 1 and (expires == 0 or expires > args.now) then
+  if expires == 0 or expires > args.now then
     note_change()
+    -- Shards have shares of the count, one of which may be negative.
+    local is_new = call('EXISTS', key) == 0
     call('HINCRBY', key, args.tag, args.counted)
+    if is_new then keep_until(REGISTRY, key, expires, args.now) end
     capture(KIND_TURNOUT, key)
   end
 end

@@ -34,7 +34,7 @@ else
   texts = texts_before(history.taken, high, low, args.count)
 end
 local reply = {'OK'}
-if args.watched then reply[2] = call('HSTRLEN', HEAD, 'watched_texts') end
+if args.watched then reply[2] = call('STRLEN', history.watched_texts) end
 if #texts == 0 then return reply end
 
 local ids, id_in = {}, args.member and id_of_member or id_in_taken

@@ -10,7 +10,7 @@
 --                  the id of each of its events (lib/member_index.lua)
 --   …:folded       next to a standing, hash: member -> its folded entry as in `…:members`, '' for none
 -- and fields of the head: `events_from`: of what was accepted before this instant (ms) rows may be gone; `accepted`: the
--- latest time (us) in `taken`; `revocation`; `watched`, `watched_texts` (see `note_watched`).
+-- latest time (us) in `taken`; `revocation`; `watched` (see `note_watched`).
 -- A folded entry is there as soon as a member has a row in a period in which events without rows may count; elsewhere only
 -- if rows have run out. src/domain/history.rs says which periods these are.
 --
@@ -33,13 +33,13 @@ local KEYED_DIGITS = 13
 local OTHER_FINGERPRINT = 2 ^ 54
 local STUB_BYTES = KEYED_DIGITS + TIE_KEY_BYTES
 -- How many bytes of added texts are listed for a correction.
-local WATCHED_BYTES_MAX = 32000
+local WATCHED_BYTES_MAX = 1000000
 
 local function open_history(head, registry, layout)
   return {
     head = head, registry = registry, layout = layout, rows = beside_registry(registry, KIND_EVENTS),
     taken = open_ordered(head, registry, 'taken'), of_members = open_member_index(head, registry, 'member'),
-    id_prefix = beside_registry(registry, KIND_EVENT_ID .. ':'),
+    id_prefix = beside_registry(registry, KIND_EVENT_ID .. ':'), watched_texts = beside_registry(registry, KIND_WATCHED),
   }
 end
 
@@ -127,14 +127,25 @@ local function note_row(history, rows, id, row, accepted, at, member)
 end
 
 -- While a correction runs, the head has `watched`: its number, until when others wait for it (ms), and the member whose rows
--- it reads (watch.lua). Texts of rows that this member gets meanwhile are listed, packed, in `watched_texts`. If there are too
--- many, or rows are removed, the watch ends, and the correction starts again.
+-- it reads (watch.lua). Texts of rows that this member gets meanwhile are listed, packed, in a string. If there are too many,
+-- or rows are removed, the watch ends, and the correction starts again.
 local function parts_of_watch(watched)
   return string.match(watched or '', '^(%d+) (%d+) (.*)$')
 end
 
 local function end_watch(history)
-  call('HDEL', history.head, 'watched', 'watched_texts')
+  call('HDEL', history.head, 'watched')
+  if call('UNLINK', history.watched_texts) == 1 then call('SREM', history.registry, history.watched_texts) end
+end
+
+-- Begins a watch, or has others wait for it until another instant.
+local function renew_watch(history, number, until_ms, member)
+  call('HSET', history.head, 'watched', number .. ' ' .. number_text(until_ms) .. ' ' .. member)
+end
+
+-- The listed texts, packed, but for so many bytes of them.
+local function texts_watched(history, seen)
+  return call('GETRANGE', history.watched_texts, seen, -1)
 end
 
 -- Lists the texts of rows that are added, by member. `history.watched`: the field of the head.
@@ -142,9 +153,9 @@ local function note_watched(history, of_members)
   local _, _, member = parts_of_watch(history.watched)
   local texts = of_members[member]
   if not texts then return end
-  local listed = (call('HGET', history.head, 'watched_texts') or '') .. texts
-  if #listed > WATCHED_BYTES_MAX then return end_watch(history) end
-  call('HSET', history.head, 'watched_texts', listed)
+  local bytes = call('APPEND', history.watched_texts, texts)
+  if bytes > WATCHED_BYTES_MAX then return end_watch(history) end
+  if bytes == #texts then call('SADD', history.registry, history.watched_texts) end
 end
 
 -- Adds rows of events that have none.

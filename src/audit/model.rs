@@ -1,6 +1,6 @@
 //! What the audit log records of a request: no secrets, no personal data, and members by pseudonyms.
 //!
-//! Fields are recognised by name. `member` has the id of a member; `members`, `scores` and `ids` are lists of members, or
+//! Fields are recognised by name. `member` and `player` have the id of a member; `members`, `scores` and `ids` are lists of members, or
 //! objects with a field for each.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +24,8 @@ const DEPTH_MAX: usize = 100;
 /// Replaces anything left out.
 pub const LEFT_OUT: &str = "…";
 
+/// Fields with the id of a member.
+const OF_MEMBER: [&str; 2] = ["member", "player"];
 /// Fields that are lists of members, or objects with a field for each.
 const OF_MEMBERS: [&str; 3] = ["members", "scores", "ids"];
 /// Fields whose names contain one of these are secrets.
@@ -150,10 +152,10 @@ fn rename_field(
     match value {
         Value::Null => {}
         value if is_left_out => *value = LEFT_OUT.into(),
-        Value::String(member) if name == "member" => *member = pseudonym(member),
+        Value::String(member) if OF_MEMBER.contains(&name.as_str()) => *member = pseudonym(member),
         Value::String(url) if name.contains(URL) => *url = without_password(url),
         // Should be the id of a member, but is not.
-        value if name == "member" => *value = LEFT_OUT.into(),
+        value if OF_MEMBER.contains(&name.as_str()) => *value = LEFT_OUT.into(),
         value if OF_MEMBERS.contains(&name.as_str()) => {
             rename_members(value, is_personal, pseudonym);
         }

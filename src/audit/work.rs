@@ -46,7 +46,8 @@ pub async fn begin_line(engine: &Engine, request: AuditedRequest) -> Result<Open
     let of_members = members.iter().map(ToString::to_string).zip(named.clone());
     let pseudonyms = Pseudonyms {
         of_members: of_members.collect(),
-        is_about_person: request.member.is_some(),
+        // An event has one member.
+        is_about_person: request.member.is_some() || intent.path.get("event").is_some(),
     };
     if let Some(player) = &request.player {
         intent.by = format!("player:{}", pseudonyms.of_members[player.as_str()]);

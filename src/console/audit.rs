@@ -25,6 +25,9 @@ PUT /v1/boards/{board}/shards|Shards changed|
 POST /v1/boards/{board}/standings/{window}/periods/{key}/close|Period closed|warn
 POST /v1/boards/{board}/dead-letters/{id}/replay|Dead letter replayed|
 DELETE /v1/boards/{board}/dead-letters/{id}|Dead letter deleted|harm
+POST /v1/boards/{board}/events/{event}/retract|Event retracted|warn
+POST /v1/boards/{board}/events/{event}/restore|Event restored|good
+POST /v1/boards/{board}/events/{event}/correct|Event corrected|warn
 PUT /v1/boards/{board}/hidden/{member}|Member hidden|warn
 DELETE /v1/boards/{board}/hidden/{member}|Member brought back|good
 POST /v1/moderation|Member hidden on many boards|warn

@@ -110,12 +110,13 @@ impl Following {
         let (first, last) = (*periods.first()?, *periods.last()?);
         let calendar = &board.calendar;
         let further = usize::from(derived.periods) - 1;
+        // A standing that is being built from the one before still depends on the period that leaves it.
         let newest = std::iter::successors(Some(last), |period| calendar.next(period))
-            .take(1 + further)
+            .take(2 + further)
             .last()
             .unwrap_or(last);
         let between = usize::from(first != last);
-        let all = derived.periods.saturating_mul(2) - 1;
+        let all = derived.periods.saturating_mul(2);
         let all = all.saturating_add(u16::try_from(between).unwrap_or_default());
         Some(Self {
             derived,

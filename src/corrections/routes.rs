@@ -100,7 +100,7 @@ impl NamedParams {
     fn event(&self, id: &EventId) -> Result<Named, Problem> {
         let player = self.player.as_deref().map(|player| {
             let player =
-                member_id(player).map_err(|_| invalid("player", "is no id of a player"))?;
+                member_id(player).map_err(|_| invalid("player", "is not the id of a player"))?;
             Ok::<_, Problem>(EventId::of_player(&player, id))
         });
         Ok(Named {

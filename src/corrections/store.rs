@@ -6,19 +6,21 @@ use serde::{Deserialize, Serialize};
 use super::counting::{Concerned, Counted, Following};
 use crate::core::write::store::events::{RowArgs, update_name};
 use crate::core::write::store::key_list::KeyList;
+use crate::domain::clock::Clock;
 use crate::domain::ids::{EventId, MemberId};
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
-use crate::history::store::{PlacedRow, placed_rows};
+use crate::history::store::{CALL_ROWS_MAX, PlacedRow, placed_rows};
 use crate::redis::args::{LayoutArgs, closes_ms};
+use crate::redis::decode::Done;
 use crate::redis::dispatch::Store;
 use crate::redis::kinds::Kind;
-use crate::redis::reply::{Reply, require, unknown_code};
+use crate::redis::reply::{Reply, unknown_code};
 use crate::redis::{StoreError, keys, script};
 
 /// For how long others wait for a correction, in milliseconds.
-const WATCH_MS: i64 = 10_000;
+const WATCH_MS: i64 = 5_000;
 
 /// A correction that runs in a shard.
 #[derive(Clone, Debug)]
@@ -49,7 +51,7 @@ pub(super) type Added<'a> = Vec<Vec<RowArgs<'a>>>;
 pub(super) enum Ended {
     /// It is done, but for the standings in these places, which have expired.
     Done(Vec<usize>),
-    /// Nothing was changed: the member has further rows. With the number of bytes of all listed texts.
+    /// Nothing was changed: the member has further rows. With the number of bytes of the listed texts up to them.
     More(usize, Vec<PlacedRow>),
     /// Nothing was changed: the watch has ended, or the row has changed.
     Again,
@@ -76,6 +78,7 @@ pub(super) async fn begin(
     }
     let call = store
         .call_version(&script::WATCH, shard)
+        .field("layout", LayoutArgs::new(shard))
         .field("now", now.ms())
         .field("until", now.ms() + WATCH_MS)
         .field("member", member.as_str());
@@ -86,6 +89,15 @@ pub(super) async fn begin(
         }),
         Reply::Wait => None,
     })
+}
+
+/// Ends a correction that changes nothing.
+pub(super) async fn end(store: &Store, shard: &Shard, watch: &Watch) -> Result<(), StoreError> {
+    let call = store
+        .call_version(&script::END_WATCH, shard)
+        .field("layout", LayoutArgs::new(shard))
+        .field("number", &watch.number);
+    call.write::<Done>().await.map(drop)
 }
 
 /// The row of an event; `None` if it has none.
@@ -136,9 +148,8 @@ pub(super) async fn correct(
     Ok(match reply.text()?.as_str() {
         "OK" => Ended::Done(reply.all(Reply::index)?),
         "MORE" => {
-            let listed = usize::try_from(reply.integer()?).ok();
-            let listed = require(listed, "a length is negative")?;
-            Ended::More(listed, placed_rows(&mut reply)?)
+            let seen = reply.read()?;
+            Ended::More(seen, placed_rows(&mut reply)?)
         }
         "AGAIN" => Ended::Again,
         "GONE" => Ended::Gone,
@@ -155,7 +166,7 @@ pub(super) struct CorrectionCall<'a> {
     pub(super) shard: &'a Shard,
     pub(super) watch: &'a Watch,
     pub(super) concerned: &'a Concerned,
-    pub(super) now: Timestamp,
+    pub(super) clock: &'a Clock,
 }
 
 /// A standing in the arguments of correct.lua.
@@ -183,8 +194,9 @@ impl CorrectionCall<'_> {
             shard,
             watch,
             concerned,
-            now,
+            clock,
         } = self;
+        let now = clock.now();
         let mut keys = KeyList::of(shard);
         let standing = |(counted, added): (&Counted, _)| {
             let index = keys.standing(counted.standing);
@@ -235,6 +247,8 @@ impl CorrectionCall<'_> {
             .field("is_last", last.is_some())
             .field("is_moving", shard.placement.next.is_some())
             .field("seen", last.map_or(0, |(_, seen)| seen))
+            .field("rows_max", CALL_ROWS_MAX)
+            .field("until", now.ms() + WATCH_MS)
             .field("sums", sums)
             .field("initial", initial)
             .field("closes", closes_ms(shard))

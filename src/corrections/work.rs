@@ -31,7 +31,7 @@ use crate::runtime::join::try_join_all;
 
 /// How long a correction waits for another one before it looks again, and how often it looks.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
-const LOOKS_MAX: usize = 100;
+const LOOKS_MAX: usize = 400;
 /// How often the last step is repeated because the member has got further rows.
 const LAST_STEPS_MAX: usize = 200;
 
@@ -148,14 +148,18 @@ pub async fn correct(
 ) -> Result<Corrected, Error> {
     engine
         .with_board(id, async |live| {
-            let shard = find(engine, &live, event).await?;
-            correct_in(engine, live, shard, event, correction).await
+            let (shard, member) = find(engine, &live, event).await?;
+            correct_in(engine, live, shard, (event, &member), correction).await
         })
         .await
 }
 
-/// The index of the shard that keeps an event.
-async fn find(engine: &Engine, live: &LiveBoard, event: &Named) -> Result<usize, Error> {
+/// The index of the shard that keeps an event, and the event's member.
+async fn find(
+    engine: &Engine,
+    live: &LiveBoard,
+    event: &Named,
+) -> Result<(usize, MemberId), Error> {
     let board = &live.board;
     if !board.keeps_events() {
         return Err(Problem::history_off(&board.id).into());
@@ -175,7 +179,7 @@ async fn find(engine: &Engine, live: &LiveBoard, event: &Named) -> Result<usize,
     }
     match found.as_slice() {
         [] => Err(not_kept(engine, live, event).await?),
-        [(shard, _)] => Ok(*shard),
+        [(shard, member)] => Ok((*shard, member.clone())),
         found => {
             let members: Vec<_> = found.iter().map(|(_, member)| member.as_str()).collect();
             Err(Problem::event_of_several(event.id.as_sent(), &members.join(", ")).into())
@@ -198,7 +202,7 @@ async fn not_kept(engine: &Engine, live: &LiveBoard, event: &Named) -> Result<Er
     let begun = board.history.as_ref().and_then(HistoryState::since);
     let reach = match gone.max(begun) {
         Some(reach) if reach > Timestamp::MIN => format!("since {reach}"),
-        _ => "since it exists".to_owned(),
+        _ => "since it was created".to_owned(),
     };
     Ok(Problem::event_not_kept(&board.id, id.as_sent(), &reach).into())
 }
@@ -207,43 +211,60 @@ async fn correct_in(
     engine: &Engine,
     live: Arc<LiveBoard>,
     shard: usize,
-    event: &Named,
+    (event, member): (&Named, &MemberId),
     correction: &Correction,
 ) -> Result<Corrected, Error> {
-    let now = engine.clock.now();
-    let own = &live.shards[shard].shard;
+    let (store, own) = (&engine.store, &live.shards[shard].shard);
+    let watch = begin(engine, own, member).await?;
+    let corrected = correct_watched(engine, &live, own, (event, &watch), correction).await;
+    match &corrected {
+        // The last step has ended it.
+        Ok((_, _, Some(_))) => {}
+        _ => store::end(store, own, &watch).await?,
+    }
+    let (before, after, expired) = corrected?;
+    let kept = |row| KeptEvent {
+        id: event.id.clone(),
+        row,
+    };
+    Ok(Corrected {
+        before: kept(before),
+        after: kept(after),
+        expired: expired.unwrap_or_default(),
+        live,
+    })
+}
+
+/// Corrects an event while its member is watched. Returns the row before and after, and the standings that have expired; `None`
+/// if nothing has changed.
+async fn correct_watched(
+    engine: &Engine,
+    live: &LiveBoard,
+    own: &Shard,
+    (event, watch): (&Named, &Watch),
+    correction: &Correction,
+) -> Result<(StoredRow, StoredRow, Option<Vec<StandingName>>), Error> {
     let again = || Error::Again(Outdated::Read);
     let stored = store::row(&engine.store, own, &event.id)
         .await?
         .ok_or_else(again)?;
     let row = StoredRow::read(own, &stored)?.ok_or_else(again)?;
-    let kept = |row: &StoredRow| KeptEvent {
-        id: event.id.clone(),
-        row: row.clone(),
+    let Some(after) = correction.of(own, &row, engine.clock.now())? else {
+        return Ok((row.clone(), row, None));
     };
-    let Some(after) = correction.of(own, &row, now)? else {
-        return Ok(Corrected {
-            before: kept(&row),
-            after: kept(&row),
-            expired: Vec::new(),
-            live,
-        });
-    };
-    let counted = i8::from(!after.is_out) - i8::from(!row.is_out);
     let changed = ChangedRow {
         id: event.id.clone(),
         after: after.encode_over(&stored)?,
         before: stored,
-        counted,
+        counted: i8::from(!after.is_out) - i8::from(!row.is_out),
     };
-    let watch = begin(engine, own, &row.details.member).await?;
     let concerned = Concerned::by(own, &row);
     let call = CorrectionCall {
         store: &engine.store,
         shard: own,
-        watch: &watch,
+        watch,
         concerned: &concerned,
-        now,
+        clock: &engine.clock,
     };
     let mut work = Work {
         call,
@@ -264,7 +285,7 @@ async fn correct_in(
     let expired = match ended? {
         Ended::Done(expired) => expired,
         Ended::More(..) | Ended::Again => return Err(again()),
-        Ended::Gone => return Err(not_kept(engine, &live, event).await?),
+        Ended::Gone => return Err(not_kept(engine, live, event).await?),
         Ended::Closed => return Err(Problem::correction_while_moving(&own.id).into()),
         Ended::OutOfRange => return Err(beyond(own, &after)),
     };
@@ -276,12 +297,7 @@ async fn correct_in(
     });
     let mut expired: Vec<StandingName> = names.collect();
     expired.dedup();
-    Ok(Corrected {
-        before: kept(&row),
-        after: kept(&after),
-        expired,
-        live,
-    })
+    Ok((row, after, Some(expired)))
 }
 
 fn name_of(board: &Board, period: &Period) -> StandingName {

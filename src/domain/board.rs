@@ -105,16 +105,18 @@ impl Board {
             .collect();
         let placement = self.placement.towards(definition.shards);
         let id = self.id.clone();
-        Self {
+        let mut replaced = Self {
             placement,
             finalize_since: self
                 .finalize_since
                 .filter(|_| definition.finalize.is_some()),
             closings: self.closings.clone(),
             league_before: self.league_before_with(&definition, now),
-            history: self.history.clone(),
             ..Self::new(id, definition, self.generation, amendment, epochs)
-        }
+        };
+        let history = self.history.as_ref();
+        replaced.history = history.map(|history| history.replaced(self, &replaced, now));
+        replaced
     }
 
     /// The next amendment of this board with another placement, at a stamp.
@@ -197,7 +199,16 @@ impl Board {
     /// At least the retention after its end, and not before the last rolling standing that contains it could have been
     /// completed from it.
     pub fn expires_at_ms(&self, period: &Period) -> Option<i64> {
-        let unit = period.unit;
+        let former = self
+            .history
+            .as_ref()
+            .and_then(|history| history.kept_ms(period));
+        let kept_ms = former.into_iter().chain(self.kept_ms(period.unit)).min()?;
+        Some(period.end_ms.saturating_add_unsigned(kept_ms))
+    }
+
+    /// For how long a unit's standings are kept after their periods' ends, in milliseconds; `None`: permanently.
+    pub fn kept_ms(&self, unit: Unit) -> Option<u64> {
         let retention = self.definition.retention.get(&unit)?.ms();
         let needed = match self.definition.longest_rolling(unit) {
             0 => 0,
@@ -209,7 +220,7 @@ impl Board {
                 (u64::from(periods) + 2) * unit.longest_ms() + late + HISTORY_SLACK_MS
             }
         };
-        Some(period.end_ms.saturating_add_unsigned(retention.max(needed)))
+        Some(retention.max(needed))
     }
 }
 

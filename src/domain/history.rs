@@ -1,6 +1,8 @@
 //! What a board keeps of its accepted events: a *row* for each. What has no row is *folded*: the entries that it made are kept
 //! with the standings (`scripts/lib/history.lua`), so that an entry always is its folded part and its rows.
 
+use std::collections::BTreeMap;
+
 use bytes::{Buf, BufMut};
 use ring::hmac;
 use serde::{Deserialize, Serialize};
@@ -37,9 +39,26 @@ pub struct HistoryState {
     /// shard may not know that events are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
+    /// By unit, the shorter retentions of before, oldest first.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    retained: BTreeMap<Unit, Vec<FormerRetention>>,
+    /// By unit with a carryover, the amendment with which rolling windows began, so that scores are also stored without what is
+    /// carried over.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    base_since: BTreeMap<Unit, u64>,
     /// Whether it was turned off: no rows are added, and the others are being removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_ending: bool,
+}
+
+/// A retention that was replaced by a longer one. A standing expires when that is first decided, so that its rows must not make
+/// it again.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+struct FormerRetention {
+    /// It still applies to periods that began before this instant, in milliseconds since the epoch.
+    until_ms: i64,
+    /// How long their standings are kept after their ends, in milliseconds.
+    kept_ms: u64,
 }
 
 impl HistoryState {
@@ -56,8 +75,44 @@ impl HistoryState {
         Self {
             key,
             since: None,
+            retained: BTreeMap::new(),
+            base_since: BTreeMap::new(),
             is_ending: false,
         }
+    }
+
+    /// The history once a board has become another one by a change of its definition.
+    #[must_use]
+    pub fn replaced(&self, before: &Board, after: &Board, now: Timestamp) -> Self {
+        let mut state = self.clone();
+        for unit in Unit::ALL {
+            let (kept, kept_now) = (before.kept_ms(unit), after.kept_ms(unit));
+            if let Some(kept_ms) = kept
+                && kept_now.is_none_or(|kept_now| kept_now > kept_ms)
+            {
+                let former = state.retained.entry(unit).or_default();
+                former.retain(|former| former.kept_ms < kept_ms);
+                let until_ms = now.ms();
+                former.push(FormerRetention { until_ms, kept_ms });
+            }
+            let has_base = |board: &Board| {
+                let definition = &board.definition;
+                definition.carryover.contains_key(&unit) && definition.rolls(unit)
+            };
+            match [before, after].map(has_base) {
+                [false, true] => drop(state.base_since.insert(unit, after.amendment)),
+                [_, false] => drop(state.base_since.remove(&unit)),
+                [true, true] => {}
+            }
+        }
+        state
+    }
+
+    /// For how long the standings of a period are kept after its end at most, in milliseconds, because of a former retention.
+    pub fn kept_ms(&self, period: &Period) -> Option<u64> {
+        let former = self.retained.get(&period.unit)?.iter();
+        let applies = |former: &&FormerRetention| period.start_ms < former.until_ms;
+        former.filter(applies).map(|former| former.kept_ms).min()
     }
 
     /// Whether it is not known yet which periods have only rows.
@@ -250,7 +305,12 @@ impl RowDetails {
             write(series, next, share.of(amount));
         }
         let base = board.base(period.unit, track);
-        if base != series && board.definition.rolls(period.unit) {
+        let base_since = board
+            .history
+            .as_ref()
+            .and_then(|history| history.base_since.get(&period.unit));
+        let has_base = base != series && board.definition.rolls(period.unit);
+        if has_base && base_since.is_none_or(|since| *since <= self.amendment) {
             write(base, period, amount);
         }
     }

@@ -446,7 +446,7 @@ problems! {
         "board vote keeps no events; set its `history`, and events that are accepted from then on can be corrected"
         => history_off(board: &BoardId) "board {board} keeps no events; set its `history`, and events that are accepted from then on can be corrected";
     EVENT_NOT_KEPT = NOT_FOUND, "event-not-kept", "The board does not keep the event",
-        "The board keeps no event with this id: the id is unknown, or the event was accepted before its history begins, or its member was erased. The request had no effect.",
+        "The board keeps no event with this id: the id is unknown, or the event was accepted before the board's history begins, or it is no longer kept, or its member was erased. The request had no effect.",
         "Check the id. `GET /v1/boards/{board}/events` lists the events that a board keeps. For an event that a player sent, name the player with `player`.",
         "board vote keeps no event \"run-88231\"; it keeps events that were accepted since 2026-08-23T00:00:00.000Z"
         => event_not_kept(board: &BoardId, id: &str, reach: &str) "board {board} keeps no event {id:?}; it keeps events that were accepted {reach}";
@@ -460,15 +460,15 @@ problems! {
         "events of ann, bob have the id \"run-88231\"; name one of them: `?member=`"
         => event_of_several(id: &str, members: &str) "events of {members} have the id {id:?}; name one of them: `?member=`";
     SCORE_CHANGED = CONFLICT, "score-changed", "The event counts for another score",
-        "The event does not count for the score in `from`: it was corrected before. The request had no effect.",
+        "The event does not count for the score in `from`, perhaps because it was corrected before. The request had no effect.",
         "Read the event again: `GET /v1/boards/{board}/events?member=…`. Then send the score for which it counts now as `from`.",
         "the event counts for 71, not 710"
         => score_changed(own: &ShownScore, from: &ShownScore) "the event counts for {own}, not {from}";
     CORRECTION_BEYOND = CONFLICT, "correction-beyond", "A sum would be out of range",
         "With the correction a score of the member would be greater than the board can store exactly. The request had no effect.",
         "Correct another event of the member first.",
-        "with this correction a score of \"ann\" would be beyond ±9007199254740991"
-        => correction_beyond(member: &MemberId, max: &ShownScore) "with this correction a score of {member:?} would be beyond ±{max}";
+        "with this correction a score of ann would be beyond ±9007199254740991"
+        => correction_beyond(member: &MemberId, max: &ShownScore) "with this correction a score of {member} would be beyond ±{max}";
     OVERLOADED = SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded",
         "The service has the maximum number of connections, or requests use all the memory that they may take. The request had no effect.",
         "Send the request again after the seconds in the `Retry-After` header.",

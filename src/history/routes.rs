@@ -163,6 +163,10 @@ pub struct AppliedEvent {
     /// `applied` if the event changed a standing, `unchanged` if it changed none.
     #[schema(inline)]
     pub outcome: EventOutcome,
+    /// `true` if the event was retracted since; otherwise missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(value_type = bool, required = false)]
+    pub retracted: bool,
     /// The scores that the member had after the event, in the order of the board's windows. The list is empty if the event
     /// was sent with `standings=false`, without the scope `read` on a board that is not public, or if the member may have
     /// been erased since, which is the case if any member of the board was ever erased.
@@ -318,11 +322,12 @@ impl EventStatusBody {
                 at,
                 problem: Problem::from(error).item(),
             })),
-            EventStatus::Applied(Outcome {
-                status,
-                at,
-                changes,
-            }) => {
+            EventStatus::Applied { outcome, is_out } => {
+                let Outcome {
+                    status,
+                    at,
+                    changes,
+                } = outcome;
                 let standing = |change: Change| {
                     let period = board.calendar.containing(change.window.unit(), at);
                     StandingScore {
@@ -335,6 +340,7 @@ impl EventStatusBody {
                     id,
                     at,
                     outcome: status,
+                    retracted: is_out,
                     standings: changes.into_iter().map(standing).collect(),
                 })
             }

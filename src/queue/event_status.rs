@@ -23,8 +23,13 @@ use crate::runtime::join::try_join_all;
 pub enum EventStatus {
     /// It waits to be applied.
     Queued(Box<QueuedEvent>),
-    /// It was accepted. There are no changes if its member may have been erased.
-    Applied(Outcome),
+    /// It was accepted.
+    Applied {
+        /// There are no changes if its member may have been erased.
+        outcome: Outcome,
+        /// Whether it was retracted since.
+        is_out: bool,
+    },
     /// It was rejected when it was to be applied.
     Rejected {
         /// The instant that it would have counted for.
@@ -38,7 +43,7 @@ impl EventStatus {
     /// Removes what only callers that may read the board see.
     pub fn withhold(&mut self) {
         match self {
-            Self::Applied(outcome) => outcome.changes.clear(),
+            Self::Applied { outcome, .. } => outcome.changes.clear(),
             Self::Rejected { error, .. } => error.withhold_counts(),
             Self::Queued(_) | Self::Dead(_) => {}
         }
@@ -237,7 +242,10 @@ impl<'a> Search<'a> {
         if !is_current {
             known.outcome.changes.clear();
         }
-        Ok(EventStatus::Applied(known.outcome))
+        Ok(EventStatus::Applied {
+            outcome: known.outcome,
+            is_out: known.is_out,
+        })
     }
 
     /// Whether an erased member may own the event.

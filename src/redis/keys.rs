@@ -1007,6 +1007,8 @@ mod tests {
             | Kind::Changes
             | Kind::Copied
             | Kind::Scratch
+            | Kind::Corrected
+            | Kind::Watched
             | Kind::PastInitial
             | Kind::Events
             | Kind::Hides

@@ -187,6 +187,8 @@ kinds! {
     /// What events that are not kept have made of the entries of a standing: hash, member -> entry.
     Folded as FOLDED = "folded": (F::Part, S::Shard, E::WithPeriod, C::Lines, P::Registry, X::Removed);
 
+    /// The events that a member got while a correction reads its rows: string (`scripts/lib/history.lua`).
+    Watched as WATCHED = "watched": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Stays);
     /// Closed periods with entries that were corrected and whose results may not include that yet: hash, window and key -> which
     /// corrections (`scripts/corrections/correct.lua`). A board moves only without any.
     Corrected as CORRECTED = "corrected": (F::Single, S::Shard, E::Never, C::Not, P::Registry, X::Nothing);

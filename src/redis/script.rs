@@ -201,7 +201,9 @@ scripts! {
     }
     "corrections" {
         /// Begins a correction in a shard.
-        WATCH = "watch", "#!lua";
+        WATCH = "watch", "#!lua" with [record, flags, details, bounds];
+        /// Ends a correction that changes nothing.
+        END_WATCH = "end_watch", "#!lua flags=allow-oom" with [record, flags, details, bounds];
         /// Changes rows of a member, and makes its entries again.
         CORRECT = "correct", "#!lua" with [record, flags, details, bounds];
     }
@@ -528,6 +530,9 @@ mod tests {
                 "check_keys",
                 "forget_names",
                 "fold",
+                "watch",
+                "end_watch",
+                "end_corrected",
                 "drop_folded",
             ],
         ),
@@ -608,6 +613,7 @@ mod tests {
             "drop_entry(",
             "write_line(",
             "set_hide(",
+            "flush_last(",
             "return_hide(",
             "differs(",
         ];

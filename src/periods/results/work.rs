@@ -139,7 +139,12 @@ pub async fn period_to_export(
                 // A missing result never comes: the period ended before `finalize` was set.
                 let finished = match section.cohort {
                     Some(_) => turnover::work::finish_cohort(engine, &live, section).await?,
-                    None => closings::work::finish(engine, &at.board).await?,
+                    None => {
+                        let finished = closings::work::finish(engine, &at.board).await?;
+                        // A correction may have given it its first entry.
+                        revisions::work::revise(engine, &at.board).await?;
+                        finished
+                    }
                 };
                 is_finished.store(finished, Ordering::Relaxed);
                 return Err(Error::Again(Outdated::Read));

@@ -421,7 +421,7 @@ impl StatsBody {
             standing: StandingBody::found(found),
             members: amounts.members,
             voters: *voters,
-            events: is_counted.then_some(amounts.events),
+            events: is_counted.then_some(amounts.events.max(0).unsigned_abs()),
             score_sum: is_counted.then_some(score_sum),
         }
     }

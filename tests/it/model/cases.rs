@@ -207,6 +207,15 @@ pub enum Step {
         history: Option<i64>,
         killed_after: Option<u16>,
     },
+    /// An event is retracted, restored, or gets the score of another one. Whoever does it dies after so many waits, and it is
+    /// repeated.
+    Correct {
+        instance: Pick,
+        board: Pick,
+        event: Pick,
+        change: Change,
+        killed_after: Option<u16>,
+    },
     /// A reward is claimed by several callers at once: each an instance, and under which name it claims.
     Claim {
         board: Pick,
@@ -218,6 +227,15 @@ pub enum Step {
     ReadResult { board: Pick, period: Pick },
     /// Some standings are read.
     Read { count: usize },
+}
+
+/// What is done with an event.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    Retract,
+    Restore,
+    /// It gets the score of another event, and perhaps data of [`DATA`].
+    Score(Pick, Option<Pick>),
 }
 
 /// All periods of a board are closed that end up to the beginning of one of them, so many before the running one.
@@ -738,6 +756,28 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
             history,
             killed_after,
         });
+    let change = prop_oneof![
+        3 => Just(Change::Retract),
+        2 => Just(Change::Restore),
+        3 => (any::<Pick>(), option::weighted(0.5, any::<Pick>()))
+            .prop_map(|(of, data)| Change::Score(of, data)),
+    ];
+    let correct = (
+        any::<Pick>(),
+        any::<Pick>(),
+        any::<Pick>(),
+        change,
+        killed_after(),
+    )
+        .prop_map(
+            |(instance, board, event, change, killed_after)| Step::Correct {
+                instance,
+                board,
+                event,
+                change,
+                killed_after,
+            },
+        );
     let read_result = (any::<Pick>(), any::<Pick>())
         .prop_map(|(board, period)| Step::ReadResult { board, period });
     let [claims, redefines, reads_of_results] = if closings > 0.5 { [7, 2, 3] } else { [1, 1, 1] };
@@ -767,6 +807,7 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         claims => claim,
         redefines => redefine,
         2 => keep,
+        if is_half_way { 8 } else { 4 } => correct,
         reads_of_results => read_result,
         read => (1..=4_usize).prop_map(|count| Step::Read { count }),
     ]

@@ -225,6 +225,13 @@ struct Taken {
     pools: Vec<usize>,
     /// What its answer said of the standings, as a duplicate has to repeat it.
     standings: Value,
+    /// The data with which it counts, and its score when it was taken, of which quotas are used.
+    data: Option<&'static str>,
+    charged: i64,
+    /// Whether it was retracted.
+    is_out: bool,
+    /// Whether its board certainly keeps it.
+    is_kept: bool,
     /// Whether its member was erased since: it counts for quotas and turnouts alone, and for the line that its member has left.
     is_erased: bool,
     left: Option<Line>,
@@ -294,7 +301,7 @@ impl Taken {
 
     /// Whether it still counts for its member.
     fn counts(&self) -> bool {
-        !self.is_erased
+        !self.is_erased && !self.is_out
     }
 
     /// Whether it happened in a standing's periods.
@@ -402,6 +409,18 @@ pub struct Model {
     lines: usize,
     /// Those whom no standing shows.
     hidden: BTreeSet<String>,
+    /// Whether no history of it was ever turned off.
+    keeps_all: bool,
+}
+
+/// An event that may be corrected.
+#[derive(Clone, Debug)]
+pub struct Correctable {
+    pub number: usize,
+    pub id: String,
+    pub member: String,
+    pub score: i64,
+    pub is_kept: bool,
 }
 
 /// What counts for the periods that a closing has closed.
@@ -426,6 +445,7 @@ impl Model {
             erased: BTreeMap::new(),
             lines: 0,
             hidden: BTreeSet::new(),
+            keeps_all: true,
         }
     }
 
@@ -462,14 +482,15 @@ impl Model {
     }
 
     pub fn event_count(&self, window: Window, period: i64) -> usize {
-        self.events(window, period).count()
+        let events = self.events(window, period);
+        events.filter(|taken| !taken.is_out).count()
     }
 
     /// How many different voters there are, for one member or for all.
     pub fn voter_count(&self, window: Window, period: i64, member: Option<&str>) -> usize {
         self.events(window, period)
             .filter(|taken| {
-                member.is_none_or(|member| taken.event.member == member && taken.counts())
+                member.is_none_or(|member| taken.event.member == member && !taken.is_erased)
             })
             .filter_map(|taken| taken.event.voter.as_ref())
             .collect::<BTreeSet<_>>()
@@ -524,14 +545,14 @@ impl Model {
 
     pub(super) fn scores(&self, window: Window, period: i64) -> BTreeMap<&str, Score> {
         let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
-        for taken in &self.taken {
+        for taken in self.taken.iter().filter(|taken| !taken.is_out) {
             let left = taken
                 .left
                 .as_ref()
                 .filter(|line| self.is_kept(window, period, line.closed_until));
             let (member, data) = match left {
                 Some(line) => (&line.name, None),
-                None if taken.counts() => (&taken.event.member, taken.event.data),
+                None if taken.counts() => (&taken.event.member, taken.data),
                 None => continue,
             };
             if let Some(value) = self.amount(taken, window, period) {
@@ -864,9 +885,62 @@ impl Model {
             periods,
             pools: Vec::new(),
             standings: Value::Null,
+            data: event.data,
+            charged: score,
+            is_out: false,
+            is_kept: self.keeps_all && self.board.history == Some(i64::MAX),
             is_erased: false,
             left: None,
         });
+    }
+
+    /// Keeps its events for another time from now on, or no longer.
+    pub fn keep(&mut self, history: Option<i64>) {
+        self.board.history = history;
+        // The end of a history takes until its job has run, and until then no other one begins.
+        self.keeps_all &= history.is_some();
+        if history != Some(i64::MAX) {
+            for taken in &mut self.taken {
+                taken.is_kept = false;
+            }
+        }
+    }
+
+    /// The events that may be corrected: with ids, of members that were not erased, and in no closed period; for each its number,
+    /// id, member and score, and whether the board certainly keeps it.
+    pub fn correctable(&self) -> Vec<Correctable> {
+        let until = self.closed_until();
+        let is_open = |taken: &Taken| {
+            let mut units = self.board.windows.iter().map(|window| window.unit());
+            units.all(|unit| {
+                let end = self.board.start(unit, taken.periods[unit as usize] + 1);
+                end.is_none_or(|end| end > until)
+            })
+        };
+        let found =
+            self.taken.iter().enumerate().filter(|(_, taken)| {
+                taken.event.id.is_some() && !taken.is_erased && is_open(taken)
+            });
+        let correctable = |(number, taken): (usize, &Taken)| Correctable {
+            number,
+            id: taken.event.id.clone().unwrap(),
+            member: taken.event.member.clone(),
+            score: taken.score,
+            is_kept: taken.is_kept,
+        };
+        found.map(correctable).collect()
+    }
+
+    /// Retracts an event, or has it count again.
+    pub fn set_out(&mut self, number: usize, is_out: bool) {
+        self.taken[number].is_out = is_out;
+    }
+
+    /// Has an event count for another score.
+    pub fn set_score(&mut self, number: usize, score: i64, data: Option<&'static str>) {
+        let taken = &mut self.taken[number];
+        taken.score = score;
+        taken.data = data.or(taken.data);
     }
 
     /// Erases a member.
@@ -929,7 +1003,7 @@ impl Model {
         let counted: Vec<&Taken> = from_pool.filter(alike).chain([latest]).collect();
         let amount = |taken: &Taken| {
             if quota.counts_points {
-                taken.score.abs()
+                taken.charged.abs()
             } else {
                 1
             }

@@ -123,6 +123,8 @@ pub struct Remembered {
     pub outcome: Outcome,
     /// The number of its member's last erasure before it; 0 for none.
     pub erasure: u64,
+    /// Whether it was retracted.
+    pub is_out: bool,
 }
 
 /// What a former shard remembers of an event. [`Rejection::IdReused`]: an event with this id and other content.
@@ -171,11 +173,11 @@ pub async fn remembered(
     shard: &Shard,
     id: &EventId,
 ) -> Result<Option<Remembered>, StoreError> {
-    let mut record: Option<Bytes> = store.command("GET", [keys::event(shard, id)]).await?;
+    let record: Option<Bytes> = store.command("GET", [keys::event(shard, id)]).await?;
     if record.is_none() && shard.history.is_some() {
         let row = [&keys::single(shard, Kind::Events), id.as_str()];
         let row: Option<Bytes> = store.command("HGET", row).await?;
-        record = row.map(|row| rows::record_of(&row)).transpose()?;
+        return row.map(|row| rows::remembered(shard, &row)).transpose();
     }
     record
         .map(|record| decode::remembered(shard, None, &record))

@@ -1,6 +1,7 @@
 //! Plays a case against the service and the model side by side, and compares every answer. Its folder has what a case does.
 
 mod closings;
+mod corrections;
 mod initial;
 mod kills;
 mod moderation;
@@ -427,6 +428,16 @@ impl Game<'_> {
                 history,
                 killed_after,
             } => self.keep(*instance, *board, *history, *killed_after).await,
+            Step::Correct {
+                instance,
+                board,
+                event,
+                change,
+                killed_after,
+            } => {
+                self.correct(*instance, *board, *event, *change, *killed_after)
+                    .await
+            }
             Step::Claim {
                 board,
                 period,
@@ -487,7 +498,7 @@ impl Game<'_> {
         let instance = &self.world.instances[pick(instance, self.world.instances.len())];
         let board = pick(board, self.boards.len());
         let (id, model) = &mut self.boards[board];
-        model.board.history = history;
+        model.keep(history);
         let change = json!({"history": super::answers::history(&model.board)});
         self.log
             .push(format!("{id} is changed: {change}, {killed_after:?}"));

@@ -236,8 +236,9 @@ pub struct Amounts {
     pub members: u64,
     /// The sum of all scores, scaled.
     pub score_sum: i128,
-    /// How many events were applied in its periods.
-    pub events: u64,
+    /// How many events count in its periods. Of one shard it may be negative: a correction counts where its member is, even if
+    /// the event was counted elsewhere before a move.
+    pub events: i64,
 }
 
 impl Sum for Amounts {

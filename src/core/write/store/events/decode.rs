@@ -162,6 +162,7 @@ pub(super) fn remembered(
             changes: record.changes(board, amount, width, detail == Detail::Ranks)?,
         },
         erasure,
+        is_out: false,
     })
 }
 

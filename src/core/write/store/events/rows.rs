@@ -5,7 +5,7 @@ use bytes::{Buf, BufMut, Bytes};
 use serde::Serialize;
 
 use super::Remembered;
-use super::decode::remembered;
+use super::decode;
 use crate::domain::board::Board;
 use crate::domain::data::EntryData;
 use crate::domain::event::Status;
@@ -56,7 +56,7 @@ impl StoredRow {
         };
         let Remembered {
             outcome, erasure, ..
-        } = remembered(board, None, parts.record)?;
+        } = decode::remembered(board, None, parts.record)?;
         Ok(Some(Self {
             is_out: parts.is_out,
             accepted_at: parts.accepted_at,
@@ -103,10 +103,14 @@ pub fn member_of_row(row: &[u8]) -> Result<Option<MemberId>, StoreError> {
     parts(row)?.map(read).transpose()
 }
 
-/// The record in a row.
-pub(super) fn record_of(row: &Bytes) -> Result<Bytes, StoreError> {
+/// What a row remembers of its event.
+pub(super) fn remembered(board: &Board, row: &Bytes) -> Result<Remembered, StoreError> {
     let parts = require(parts(row)?, "an erased event has no record")?;
-    Ok(row.slice_ref(parts.record))
+    let remembered = decode::remembered(board, None, parts.record)?;
+    Ok(Remembered {
+        is_out: parts.is_out,
+        ..remembered
+    })
 }
 
 struct Parts<'a> {

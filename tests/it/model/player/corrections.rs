@@ -1,0 +1,112 @@
+//! Events are retracted, restored and corrected.
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use standings::corrections::work::{self, Correction, Named};
+use standings::domain::data::EntryData;
+use standings::domain::ids::{BoardId, EventId, MemberId};
+
+use super::{Game, expect_equal, pick};
+use crate::harness::client::Answer;
+use crate::harness::{Instance, break_off};
+use crate::model::answers::score_text;
+use crate::model::cases::{Change, DATA, Pick};
+use crate::model::naive::Correctable;
+
+impl Game<'_> {
+    /// Corrects an event that may be kept, halfway first, and then whole.
+    pub(super) async fn correct(
+        &mut self,
+        instance: Pick,
+        board: Pick,
+        event: Pick,
+        change: Change,
+        killed_after: Option<u16>,
+    ) -> Result<(), String> {
+        let instance = &self.world.instances[pick(instance, self.world.instances.len())];
+        let board = pick(board, self.boards.len());
+        let (id, model) = &self.boards[board];
+        let events = model.correctable();
+        if events.is_empty() {
+            return Ok(());
+        }
+        let event = &events[pick(event, events.len())];
+        let decimals = model.board.decimals;
+        let (score, data) = match change {
+            Change::Score(of, data) => {
+                let data = data.filter(|_| model.board.entry_data);
+                let data = data.map(|data| DATA[pick(data, DATA.len())].0);
+                (events[pick(of, events.len())].score, data)
+            }
+            Change::Retract | Change::Restore => (event.score, None),
+        };
+        let correction = match change {
+            Change::Retract => Correction::Retract,
+            Change::Restore => Correction::Restore,
+            Change::Score(..) => Correction::Score {
+                from: score_text(event.score, decimals),
+                score: score_text(score, decimals),
+                data: data.map(|data| EntryData::parse(data).unwrap()),
+            },
+        };
+        self.log.push(format!(
+            "{event:?} of {id}: {correction:?}, {killed_after:?}"
+        ));
+        if let Some(waits) = killed_after {
+            let (id, named) = (BoardId::parse(id).unwrap(), named(event));
+            break_off(
+                work::correct(&instance.engine, &id, &named, &correction),
+                waits,
+            )
+            .await;
+        }
+        let answer = send(instance, id, event, &correction, data).await;
+        let kind = answer.json["type"].as_str().unwrap_or_default();
+        let model = &mut self.boards[board].1;
+        match (answer.status, kind) {
+            (StatusCode::OK, _) => match change {
+                Change::Retract => model.set_out(event.number, true),
+                Change::Restore => model.set_out(event.number, false),
+                Change::Score(..) => model.set_score(event.number, score, data),
+            },
+            (_, "/problems/event-not-kept" | "/problems/history-off") if !event.is_kept => {}
+            (_, "/problems/correction-beyond") if self.has_huge_scores => {}
+            _ => return expect_equal(&answer.text, &answer.status, &StatusCode::OK),
+        }
+        Ok(())
+    }
+}
+
+fn named(event: &Correctable) -> Named {
+    Named {
+        id: EventId::parse(&event.id).unwrap(),
+        member: Some(MemberId::parse(&event.member).unwrap()),
+    }
+}
+
+async fn send(
+    instance: &Instance,
+    board: &str,
+    event: &Correctable,
+    correction: &Correction,
+    data: Option<&str>,
+) -> Answer {
+    let [id, member] =
+        [&event.id, &event.member].map(|text| utf8_percent_encode(text, NON_ALPHANUMERIC));
+    let number = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let (action, mut body) = match correction {
+        Correction::Retract => ("retract", json!({})),
+        Correction::Restore => ("restore", json!({})),
+        Correction::Score { from, score, .. } => (
+            "correct",
+            json!({"from": number(from), "score": number(score)}),
+        ),
+    };
+    body["reason"] = json!("a mistake");
+    if let Some(data) = data {
+        body["data"] = number(data);
+    }
+    let path = format!("/v1/boards/{board}/events/{id}/{action}?member={member}");
+    instance.client.post(&path, body).await
+}
