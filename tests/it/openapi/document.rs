@@ -111,6 +111,7 @@ const PATH_PARTS: [(&str, &str, &str); 7] = [
         "delivery",
         "msg_5cfd43ee0cc270910e9864f1c9f46cc2",
     ),
+    ("events", "event", "run-88231"),
     ("hidden", "member", "troll-7"),
     ("keys", "key", "site"),
     ("members", "member", "eve"),
