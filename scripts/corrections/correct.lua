@@ -1,5 +1,5 @@
--- correct.lua: changes rows of a member, and makes its entries again from what then counts (lib/history.lua).
--- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/changed.lua, lib/standing.lua, lib/hidden.lua, lib/follow.lua, lib/flush_last.lua, lib/expiry.lua, lib/periods.lua, lib/erasures.lua, lib/ordered.lua, lib/history.lua, lib/derived.lua, lib/sums.lua, lib/past_initial.lua
+-- correct.lua: changes or adds a row of a member, and makes its entries again from what then counts (lib/history.lua).
+-- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/changed.lua, lib/standing.lua, lib/hidden.lua, lib/follow.lua, lib/return.lua, lib/flush_last.lua, lib/expiry.lua, lib/periods.lua, lib/erasures.lua, lib/record.lua, lib/turnouts.lua, lib/ordered.lua, lib/history.lua, lib/derived.lua, lib/sums.lua, lib/past_initial.lua
 --
 -- The caller has read the rows of the member since the correction began (watch.lua), and says what they add to each
 -- standing, in one call or in several: those before the last one only fold. The last one changes everything in one step,
@@ -18,8 +18,9 @@
 --   version, now, layout, update, score_max   as in apply.lua
 --   number      that of the correction
 --   member      its id
---   standings   list of {key index, expires, ends (ms, 0: never), name, list of what rows add: {stored amount, tie key, data}}.
---               `name`: of the period, if it gets a result when it is closed; otherwise ''
+--   standings   list of {key index, expires, ends (ms, 0: never), name, is_unkept, list of what rows add: {stored amount,
+--               tie key, data}}. `name`: of the period, if it gets a result when it is closed; otherwise ''. `is_unkept`: whether
+--               events without rows may count
 --   is_last     false: the call only folds
 --   is_moving   whether the board moves: then closed periods are not changed
 --   seen        how many bytes of the listed texts the caller has seen
@@ -30,17 +31,19 @@
 --               base that may be in one sum with them, newest first
 --   initial     key index of the standing of the initial scores, 0: none
 --   closes      as in initial.lua
---   turnouts    list of {key index, expires}: where the events of these periods are counted
---   tag         the tag of the shard, under which it counts events
---   counted     how many events count more than before
--- ARGV[2…] for each of `standings`: its fold from the call before, '' at the beginning; and then for each row that is changed:
---          its id; the row as the caller has read it; the row from now on
+--   turnouts, tag, by_member   `periods`, `tag` and `by_member` of `turnouts` in apply.lua, no periods if nothing is counted
+--   counted     how many events of these periods count more than before, but for an added one
+--   added       of an event that is added: {fingerprint, tie key, voter ('' for none)}
+-- ARGV[2…] for each of `standings`: its fold from the call before, '' at the beginning; and then of the row: its id; the row as
+--          the caller has read it, '' for one that is added; the row from now on, or of one that is added what it has after the
+--          record
 --
 -- Reply: {'STALE'} | {'AGAIN'}: the watch has ended, or a row is another one
 --   | {'FOLDED', for each of `standings`: its fold}
 --   | {'MORE', how many bytes of the listed texts the caller has seen then, for each text of a further row: its text in the index of the member,
 --     its row}
 --   | {'GONE'}: the member is being erased
+--   | {'ERASED', instant}, {'REUSED'}: an added event is refused; as in apply.lua
 --   | {'CLOSED'}: a period is closed, and the board moves
 --   | {'OUT_OF_RANGE'}: a score would pass the bound
 --   | {'OK', places in `standings` of those that have expired}
@@ -52,25 +55,36 @@ local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])
 local layout, member = args.layout, args.member
-local head = call('HMGET', HEAD, 'version', 'watched', 'moving', 'hides', 'closed_until')
+local head = call('HMGET', HEAD, 'version', 'watched', 'moving', 'hides', 'closed_until', 'erased', 'accepted', 'revocation')
 if head[1] ~= args.version then return {'STALE'} end
 load_history()
 local number, _, watched = parts_of_watch(head[2])
 if number ~= args.number or watched ~= member then return {'AGAIN'} end
 local history = open_history(HEAD, REGISTRY, layout)
 
+local standings, added = open_standings(layout, {member}), args.added
+
 -- Ends a correction that changes nothing.
-local function refuse(code)
+local function refuse(...)
   end_watch(history)
-  return {code}
+  return {...}
+end
+
+-- The member's folded entry in a standing. If it has no row there, and one is to be added, that is its entry.
+local function folded_entry(key, is_unkept)
+  local packed = call('HGET', folded_of(KEYS[key]), member)
+  if packed or not added or not is_unkept then return unpack_entry(layout, packed) end
+  local standing = standing_at(standings, key)
+  load(standing, {1})
+  if not standing.score[1] then return nil end
+  return {score = standing.score[1], time = standing.time[1], data = standing.data and standing.data[1]}
 end
 
 local folds = {}
 for place, standing in ipairs(args.standings) do
-  local key, packed = KEYS[standing[1]], ARGV[place + 1]
-  local fold = packed ~= '' and cmsgpack.unpack(packed)
-    or begin_fold(unpack_entry(layout, call('HGET', folded_of(key), member)))
-  fold_events(layout, args.update, fold, standing[5])
+  local packed = ARGV[place + 1]
+  local fold = packed ~= '' and cmsgpack.unpack(packed) or begin_fold(folded_entry(standing[1], standing[5]))
+  fold_events(layout, args.update, fold, standing[6])
   folds[place] = fold
 end
 if not args.is_last then
@@ -91,15 +105,24 @@ if #listed > 0 then
   reply[2] = seen
   return reply
 end
-local first_row = #args.standings + 2
-for place = first_row, #ARGV, 3 do
-  if call('HGET', history.rows, ARGV[place]) ~= ARGV[place + 1] then return refuse('AGAIN') end
-end
+local id, row_before, row_after = unpack(ARGV, #args.standings + 2)
+if (call('HGET', history.rows, id) or '') ~= row_before then return refuse('AGAIN') end
 if call('HEXISTS', beside_registry(REGISTRY, KIND_ERASING), member) == 1 then return refuse('GONE') end
 
 -- Everything that can refuse the correction comes before the first write.
 
-local standings, barrier, expired = open_standings(layout, {member}), tonumber(head[5]), {}
+local barrier, expired, erasure = tonumber(head[5]), {}, nil
+if added then
+  if call('EXISTS', history.id_prefix .. id) == 1 then return refuse('AGAIN') end
+  if head[6] then
+    load_hides()
+    if call('HEXISTS', history.rows, stub_name(head[6], id)) == 1 then return refuse('REUSED') end
+    erasure = load_erasures(REGISTRY, head[6], {member})[1]
+    if erasure and time_of_tie_key(layout, added[2]) <= erasure.instant then
+      return refuse('ERASED', number_text(erasure.instant))
+    end
+  end
+end
 -- The names of the closed periods that get another entry.
 local corrected = {}
 load_sums()
@@ -117,7 +140,7 @@ local function has_changed(standing)
 end
 
 for place, of_standing in ipairs(args.standings) do
-  local key, expires, ends, name = unpack(of_standing)
+  local key, expires, ends, name, is_unkept = unpack(of_standing)
   local is_closed = barrier and ends > 0 and ends <= barrier
   if is_closed and args.is_moving then return refuse('CLOSED') end
   if expires > 0 and expires <= args.now then
@@ -126,6 +149,10 @@ for place, of_standing in ipairs(args.standings) do
     local standing, entry = standing_at(standings, key), end_fold(args.update, folds[place]) or {}
     standing.expires = expires
     load(standing, {1})
+    if added and is_unkept then
+      look_for_folded(standing, {1})
+      note_folded(standing, 1)
+    end
     if not set_entry(standing, entry.score, entry.time, entry.data) then return refuse('OUT_OF_RANGE') end
     if is_closed and name ~= '' and has_changed(standing) then corrected[#corrected + 1] = name end
   end
@@ -185,7 +212,16 @@ if head[4] then
   open_hides(head[4], REGISTRY)
 end
 if head[3] then start_capture(head[3]) end
+if erasure then return_hide(HEAD, REGISTRY, erasure, member, args.now) end
 load_periods()
+-- The turnouts that an added event counts in, and their indexes.
+local turnouts, all_turnouts = nil, {}
+for place = 1, #args.turnouts do all_turnouts[place] = place end
+if added and #all_turnouts > 0 then
+  local of = {periods = args.turnouts, tag = args.tag, voters = {added[3]}, by_member = args.by_member}
+  turnouts = open_turnouts(REGISTRY, of, {member})
+  turnouts.look_at({1}, function() return all_turnouts end)
+end
 for _, standing in pairs(standings.opened) do
   local is_new = flush_last(standing, REGISTRY)
   -- The keys of derived standings were registered when they were begun.
@@ -193,10 +229,28 @@ for _, standing in pairs(standings.opened) do
     for _, key in ipairs(keys_of(standing)) do keep_until(REGISTRY, key, standing.expires, args.now) end
     note_period(REGISTRY, standing.zset)
   end
+  store_folded(history, standing.zset, standing.folded or {}, standing.expires, args.now)
 end
-for place = first_row, #ARGV, 3 do
-  call('HSET', history.rows, ARGV[place], ARGV[place + 2])
-  capture(KIND_EVENTS, history.rows, ARGV[place])
+
+-- Adds the row of an event that is accepted now.
+local function add_event()
+  local flags = STATUS_ALONE + (erasure and WITH_ERASURE or 0)
+  local record = make_record(added[1], added[2], flags)
+  if erasure then record = record .. struct.pack(ERASURE_FORM, erasure.number) end
+  local accepted = accepted_after(tonumber(head[7] or 0), args.now)
+  add_row(history, id, make_row(0, accepted, tonumber(head[8] or 0), record, row_after))
+  if turnouts then
+    turnouts.count(all_turnouts, 1, added[3])
+    turnouts.flush(args.now)
+  end
+  call('HSET', HEAD, 'used', args.version)
+end
+
+if added then
+  add_event()
+else
+  call('HSET', history.rows, id, row_after)
+  capture(KIND_EVENTS, history.rows, id)
 end
 -- Notes the closed periods that were changed.
 local function note_corrected()
@@ -213,7 +267,7 @@ end
 
 if #corrected > 0 then note_corrected() end
 for _, turnout in ipairs(args.counted ~= 0 and args.turnouts or {}) do
-  local key, expires = KEYS[turnout[1]], turnout[2]
+  local key, expires = KEYS[turnout[1]], turnout[3]
   if expires == 0 or expires > args.now then
     note_change()
     -- Shards have shares of the count, one of which may be negative.

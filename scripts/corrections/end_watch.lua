@@ -1,5 +1,5 @@
 -- end_watch.lua: ends a correction that changes nothing, if it still runs (lib/history.lua).
--- Uses: lib/slot.lua, lib/standing.lua, lib/history.lua
+-- Uses: lib/slot.lua, lib/history.lua
 --
 -- Takes: 2 keys, 1 argument
 -- KEYS[1]  head of the shard, KEYS[2] registry

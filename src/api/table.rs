@@ -82,6 +82,7 @@ table! {
         A::board(Moderate).audited() => corrections::routes::retract;
         A::board(Moderate).audited() => corrections::routes::restore;
         A::board(Moderate).audited() => corrections::routes::correct;
+        A::board(Moderate).audited() => corrections::routes::amend;
         A::each(Write).for_players() => events::routes::post_many;
         A::board(Read) => quotas::routes::get;
     }

@@ -28,6 +28,7 @@ DELETE /v1/boards/{board}/dead-letters/{id}|Dead letter deleted|harm
 POST /v1/boards/{board}/events/{event}/retract|Event retracted|warn
 POST /v1/boards/{board}/events/{event}/restore|Event restored|good
 POST /v1/boards/{board}/events/{event}/correct|Event corrected|warn
+POST /v1/boards/{board}/amendments|Event added|warn
 PUT /v1/boards/{board}/hidden/{member}|Member hidden|warn
 DELETE /v1/boards/{board}/hidden/{member}|Member brought back|good
 POST /v1/moderation|Member hidden on many boards|warn

@@ -9,6 +9,8 @@ use crate::domain::data::EntryData;
 use crate::domain::hide::Reason;
 use crate::domain::ids::{BoardId, EventId};
 use crate::domain::score::ShownScore;
+use crate::events::body::read_event;
+use crate::events::routes::EventSchema;
 use crate::history::routes::KeptEventBody;
 use crate::http::audited::Audit;
 use crate::http::extract::{
@@ -58,6 +60,23 @@ pub struct ScoreBody {
         min_length = 1,
         max_length = 500,
         example = "typing error of the judge"
+    )]
+    reason: String,
+}
+
+/// An event that is added.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Amendment)]
+pub struct AmendmentBody {
+    /// The event, as it would be sent.
+    #[schema(value_type = EventSchema)]
+    event: Box<RawValue>,
+    /// Why: 1 to 500 characters. The audit log keeps it.
+    #[schema(
+        min_length = 1,
+        max_length = 500,
+        example = "the paper list of November"
     )]
     reason: String,
 }
@@ -120,9 +139,9 @@ fn require_reason(reason: &str) -> Result<(), Problem> {
 impl CorrectedEvent {
     fn new(corrected: Corrected, audit: &Audit) -> Self {
         let board = &corrected.live.board;
-        let [before, event] =
-            [corrected.before, corrected.after].map(|event| KeptEventBody::new(board, event));
-        audit.before(&Audited::of(&before));
+        let body = |event| KeptEventBody::new(board, event);
+        let (before, event) = (corrected.before.map(body), body(corrected.after));
+        audit.before(&before.as_ref().map(Audited::of));
         audit.after(&Audited::of(&event));
         let expired = corrected.expired.into_iter();
         let expired = expired.map(|name| ExpiredStanding {
@@ -224,5 +243,36 @@ pub async fn correct(
         data: body.data,
     };
     let corrected = work::correct(&app.engine, &board, &event, &correction).await?;
+    Ok(JsonResponse(CorrectedEvent::new(corrected, &audit)))
+}
+
+/// Add an event that the board would refuse.
+///
+/// The event counts like any other, but the board's `accept_late`, `opens_at`, `closes_at`, closed periods and quotas do not
+/// apply to it. To give a score to another member, or to another time, add it so and retract the old one. With an `id` it can
+/// be sent again: it counts once.
+#[utoipa::path(
+    post, path = "/v1/boards/{board}/amendments", operation_id = "amend_events",
+    request_body(content = AmendmentBody, example = json!({"event": {"id": "sheet-12", "member": "999", "score": 71, "at": "2026-11-20T12:00:00Z"}, "reason": "the paper list of November"})),
+    responses(
+        (status = 200, description = "The event counts, now or before", body = CorrectedEvent),
+        (status = 404, description = "`board-not-found`"),
+        (status = 409, description = "`history-off`, `event-waiting`, `member-erased`, `board-moving`, `correction-beyond`"),
+        (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-id-reused`; `event-in-future` with the header `Retry-After`"),
+    )
+)]
+pub async fn amend(
+    State(app): Shared,
+    board: BoardId,
+    audit: Audit,
+    Json(body, _): Json<AmendmentBody>,
+) -> JsonResult<CorrectedEvent> {
+    require_reason(&body.reason)?;
+    let arrived_at = app.engine.clock.arrival();
+    let event = body.event.get().as_bytes();
+    let incoming = read_event(event, |event| event.check(Some(&board), None, arrived_at));
+    let incoming = incoming.map_err(|problem| problem.within("/event"))?;
+    let corrected = work::amend(&app.engine, &board, &incoming).await;
+    let corrected = corrected.map_err(|error| Problem::from(error).within("/event"))?;
     Ok(JsonResponse(CorrectedEvent::new(corrected, &audit)))
 }

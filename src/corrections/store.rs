@@ -6,17 +6,20 @@ use serde::{Deserialize, Serialize};
 use super::counting::{Concerned, Counted, Following};
 use crate::core::write::store::events::{RowArgs, update_name};
 use crate::core::write::store::key_list::KeyList;
+use crate::domain::board::{Board, Uniques};
 use crate::domain::clock::Clock;
+use crate::domain::event::Event;
 use crate::domain::ids::{EventId, MemberId};
 use crate::domain::series::Standing;
 use crate::domain::shard::Shard;
+use crate::domain::ties::{TieKey, Ties};
 use crate::domain::time::Timestamp;
 use crate::history::store::{CALL_ROWS_MAX, PlacedRow, placed_rows};
 use crate::redis::args::{LayoutArgs, closes_ms};
 use crate::redis::decode::Done;
 use crate::redis::dispatch::Store;
 use crate::redis::kinds::Kind;
-use crate::redis::reply::{Reply, unknown_code};
+use crate::redis::reply::{Reply, require, unknown_code};
 use crate::redis::{StoreError, keys, script};
 
 /// For how long others wait for a correction, in milliseconds.
@@ -29,16 +32,39 @@ pub(super) struct Watch {
     member: MemberId,
 }
 
+impl Watch {
+    /// What no other correction of the board has.
+    pub(super) fn occasion(&self, shard: &Shard) -> String {
+        format!("{}:{}", shard.tag(), self.number)
+    }
+}
+
 /// The change of a row.
 #[derive(Clone, Debug)]
 pub(super) struct ChangedRow {
     pub(super) id: EventId,
-    /// As it was read.
+    /// As it was read; empty if it is added.
     pub(super) before: Bytes,
-    /// As it is to be from now on.
+    /// As it is to be from now on; of one that is added, its details.
     pub(super) after: Vec<u8>,
-    /// How many events count more than before.
+    /// How many events count more than before, but for an added one.
     pub(super) counted: i8,
+    /// What an added one has besides.
+    pub(super) added: Option<AddedArgs>,
+}
+
+/// What correct.lua needs of an event that is added: its fingerprint, its tie key, and its voter, empty for none.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct AddedArgs(u64, u64, String);
+
+impl AddedArgs {
+    /// Those of an event that counts for this instant.
+    pub(super) fn new(board: &Board, event: &Event, at: Timestamp) -> Self {
+        let tie_key = TieKey::new(board.definition.ties, at).number();
+        let voter = event.origin.voter.as_ref();
+        let voter = voter.map_or_else(String::new, ToString::to_string);
+        Self(event.fingerprint(), tie_key, voter)
+    }
 }
 
 /// What the rows read so far add to each of the standings; empty at the beginning.
@@ -61,6 +87,10 @@ pub(super) enum Ended {
     Closed,
     /// Nothing was changed: a score would pass the bound.
     OutOfRange,
+    /// Nothing was added: the member was erased after the event, at this instant.
+    Erased(Timestamp),
+    /// Nothing was added: an erased event had this id.
+    Reused,
 }
 
 /// Begins a correction; `None` while another one runs.
@@ -155,6 +185,11 @@ pub(super) async fn correct(
         "GONE" => Ended::Gone,
         "CLOSED" => Ended::Closed,
         "OUT_OF_RANGE" => Ended::OutOfRange,
+        "ERASED" => {
+            let instant = TieKey::from_number(reply.read()?).instant(Ties::First);
+            Ended::Erased(require(instant, "a tie key has no instant")?)
+        }
+        "REUSED" => Ended::Reused,
         "STALE" => return Err(StoreError::Stale),
         other => return unknown_code(other),
     })
@@ -171,7 +206,7 @@ pub(super) struct CorrectionCall<'a> {
 
 /// A standing in the arguments of correct.lua.
 #[derive(Serialize)]
-struct StandingArgs<'a>(usize, i64, i64, String, &'a [RowArgs<'a>]);
+struct StandingArgs<'a>(usize, i64, i64, String, bool, &'a [RowArgs<'a>]);
 
 /// A derived series in them.
 #[derive(Serialize)]
@@ -206,6 +241,7 @@ impl CorrectionCall<'_> {
                 counted.expires_at_ms.unwrap_or(0),
                 end.map_or(0, Timestamp::ms),
                 counted.result_title(shard).unwrap_or_default(),
+                shard.has_unkept(&counted.standing.period),
                 added,
             )
         };
@@ -230,8 +266,9 @@ impl CorrectionCall<'_> {
             .turnouts
             .iter()
             .map(|period| {
-                let key = keys.add(keys::of_period(shard, Kind::Turnout, period));
-                (key, shard.kept_until_ms(period).unwrap_or(0))
+                let events = keys.add(keys::of_period(shard, Kind::Turnout, period));
+                let voters = keys.add(keys::voters(shard, period));
+                (events, voters, shard.kept_until_ms(period).unwrap_or(0))
             })
             .collect();
         let mut call = store
@@ -254,7 +291,12 @@ impl CorrectionCall<'_> {
             .field("closes", closes_ms(shard))
             .field("turnouts", turnouts)
             .field("tag", shard.tag())
+            .field(
+                "by_member",
+                shard.definition.uniques == Some(Uniques::Member),
+            )
             .field("counted", last.map_or(0, |(row, _)| row.counted))
+            .field("added", last.and_then(|(row, _)| row.added.as_ref()))
             .args(folds.iter().cloned());
         if let Some((row, _)) = last {
             let ChangedRow {

@@ -4,18 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::counting::Concerned;
-use super::store::{self, Added, ChangedRow, CorrectionCall, Ended, Folds, Watch};
+use super::store::{self, Added, AddedArgs, ChangedRow, CorrectionCall, Ended, Folds, Watch};
 use crate::core::board::store::board_notes::{self, NotedFor};
-use crate::core::write::store::events::StoredRow;
+use crate::core::write::events::IncomingEvent;
+use crate::core::write::store::events::{self, StoredRow};
 use crate::core::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::board::Board;
 use crate::domain::data::EntryData;
-use crate::domain::event::Rejection;
-use crate::domain::history::HistoryState;
+use crate::domain::event::{Event, FUTURE_MS_MAX, Rejection, Status};
+use crate::domain::history::{HistoryState, RowDetails};
 use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::message::{Message, MessageKind};
 use crate::domain::period::Period;
 use crate::domain::plan::StandingName;
 use crate::domain::problems::Problem;
@@ -28,6 +31,7 @@ use crate::history::work::KeptEvent;
 use crate::queue::event_status::{self, EventStatus};
 use crate::redis::StoreError;
 use crate::runtime::join::try_join_all;
+use crate::webhooks::outbox;
 
 /// How long a correction waits for another one before it looks again, and how often it looks.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
@@ -67,8 +71,8 @@ pub struct Named {
 pub struct Corrected {
     /// The board.
     pub live: Arc<LiveBoard>,
-    /// The event as it was.
-    pub before: KeptEvent,
+    /// The event as it was; `None` if it was added.
+    pub before: Option<KeptEvent>,
     /// The event as it is.
     pub after: KeptEvent,
     /// The standings that had expired, and stay as they were.
@@ -76,6 +80,15 @@ pub struct Corrected {
 }
 
 impl Correction {
+    /// What webhooks are told.
+    fn kind(&self) -> MessageKind {
+        match self {
+            Self::Retract => MessageKind::EventRetracted,
+            Self::Restore => MessageKind::EventRestored,
+            Self::Score { .. } => MessageKind::EventCorrected,
+        }
+    }
+
     /// The row after the correction; `None` if it is so already.
     fn of(
         &self,
@@ -192,8 +205,7 @@ async fn not_kept(engine: &Engine, live: &LiveBoard, event: &Named) -> Result<Er
     let board = &live.board;
     let (id, member) = (&event.id, event.member.as_ref());
     let (_, known) = event_status::find(engine, &board.id, id, member).await?;
-    let waits = |status: &EventStatus| matches!(status, EventStatus::Queued(_));
-    if known.iter().any(waits) {
+    if known.iter().any(EventStatus::waits) {
         return Ok(Problem::event_waiting(id.as_sent()).into());
     }
     let shards = live.shards.iter();
@@ -214,51 +226,219 @@ async fn correct_in(
     (event, member): (&Named, &MemberId),
     correction: &Correction,
 ) -> Result<Corrected, Error> {
-    let (store, own) = (&engine.store, &live.shards[shard].shard);
-    let watch = begin(engine, own, member).await?;
-    let corrected = correct_watched(engine, &live, own, (event, &watch), correction).await;
-    match &corrected {
-        // The last step has ended it.
-        Ok((_, _, Some(_))) => {}
-        _ => store::end(store, own, &watch).await?,
-    }
-    let (before, after, expired) = corrected?;
+    let own = &live.shards[shard].shard;
+    let rows = watched(engine, own, member, async |watch| {
+        let again = || Error::Again(Outdated::Read);
+        let stored = store::row(&engine.store, own, &event.id).await?;
+        let stored = stored.ok_or_else(again)?;
+        let row = StoredRow::read(own, &stored)?.ok_or_else(again)?;
+        let Some(after) = correction.of(own, &row, engine.clock.now())? else {
+            return Ok(Watched::Unchanged((row.clone(), row, Vec::new())));
+        };
+        let changed = ChangedRow {
+            id: event.id.clone(),
+            after: after.encode_over(&stored)?,
+            before: stored,
+            counted: i8::from(!after.is_out) - i8::from(!row.is_out),
+            added: None,
+        };
+        let kind = correction.kind();
+        let change = Change {
+            kind,
+            row: &row,
+            changed: &changed,
+        };
+        let expired = match carry_out(engine, &live, own, watch, &change).await? {
+            Carried::Out(expired) => expired,
+            Carried::Gone => return Err(not_kept(engine, &live, event).await?),
+        };
+        Ok(Watched::Ended((row, after, expired)))
+    });
+    let (before, after, expired) = rows.await?;
     let kept = |row| KeptEvent {
         id: event.id.clone(),
         row,
     };
     Ok(Corrected {
-        before: kept(before),
+        before: Some(kept(before)),
         after: kept(after),
+        expired,
+        live,
+    })
+}
+
+/// Adds an event to those that a board has accepted, whatever its times and quotas say. If it was accepted before, nothing
+/// changes.
+///
+/// # Errors
+///
+/// [`Problem::history_off`], [`Problem::event_waiting`], [`Problem::correction_while_moving`],
+/// [`Problem::correction_beyond`]; [`Rejection::IdReused`] and others of an event.
+pub async fn amend(
+    engine: &Engine,
+    id: &BoardId,
+    incoming: &IncomingEvent,
+) -> Result<Corrected, Error> {
+    let event_id = match &incoming.id {
+        Some(id) => id.clone(),
+        None => incoming.new_id()?,
+    };
+    engine
+        .with_board(id, async |live| {
+            let board = &live.board;
+            if !board.keeps_events() {
+                return Err(Problem::history_off(&board.id).into());
+            }
+            let event = Event {
+                id: Some(event_id.clone()),
+                ..incoming.event(board)?
+            };
+            if incoming.id.is_some() {
+                require_not_waiting(engine, board, &event_id, &event.member).await?;
+            }
+            engine.note_use(&live).await?;
+            amend_on(engine, live, &event_id, &event).await
+        })
+        .await
+}
+
+async fn amend_on(
+    engine: &Engine,
+    live: Arc<LiveBoard>,
+    id: &EventId,
+    event: &Event,
+) -> Result<Corrected, Error> {
+    let (store, now) = (&engine.store, engine.clock.now());
+    let own = &live.shard_of(&event.member).shard;
+    let at = event.at.unwrap_or(now);
+    let rejected = |rejection| Error::rejected(own, rejection, at, now);
+    if at.ms() > now.ms().saturating_add(FUTURE_MS_MAX) {
+        return Err(rejected(Rejection::InFuture));
+    }
+    let row = StoredRow {
+        is_out: false,
+        accepted_at: now,
+        at,
+        erasure: 0,
+        status: Status::Applied,
+        details: RowDetails::new(own, event),
+    };
+    require_bounds(own, &row, now)?;
+    let changed = ChangedRow {
+        id: id.clone(),
+        before: Bytes::new(),
+        after: row.details.encode(),
+        counted: 0,
+        added: Some(AddedArgs::new(own, event, at)),
+    };
+    let read = async || {
+        let stored = store::row(store, own, id).await?;
+        let row = stored
+            .map(|stored| StoredRow::read(own, &stored))
+            .transpose()?;
+        Ok::<_, Error>(row.flatten())
+    };
+    let expired = watched(engine, own, &event.member, async |watch| {
+        if let Some(known) = events::remembered(store, own, id).await? {
+            if known.fingerprint != event.fingerprint() {
+                return Err(rejected(Rejection::IdReused));
+            }
+            return Ok(Watched::Unchanged(None));
+        }
+        let kind = MessageKind::EventAmended;
+        let change = Change {
+            kind,
+            row: &row,
+            changed: &changed,
+        };
+        match carry_out(engine, &live, own, watch, &change).await? {
+            Carried::Out(expired) => Ok(Watched::Ended(Some(expired))),
+            Carried::Gone => {
+                engine.forget_all(&own.id).await?;
+                Err(Error::Again(Outdated::Read))
+            }
+        }
+    });
+    let expired = expired.await?;
+    // One that was accepted before, and whose row has run out, can't be shown.
+    let row = read().await?.ok_or_else(|| rejected(Rejection::IdReused))?;
+    let kept = KeptEvent {
+        id: id.clone(),
+        row,
+    };
+    Ok(Corrected {
+        before: expired.is_none().then(|| kept.clone()),
+        after: kept,
         expired: expired.unwrap_or_default(),
         live,
     })
 }
 
-/// Corrects an event while its member is watched. Returns the row before and after, and the standings that have expired; `None`
-/// if nothing has changed.
-async fn correct_watched(
+/// Refuses to correct or to add an event that waits in the queue.
+async fn require_not_waiting(
+    engine: &Engine,
+    board: &Board,
+    id: &EventId,
+    member: &MemberId,
+) -> Result<(), Error> {
+    let (_, known) = event_status::find(engine, &board.id, id, Some(member)).await?;
+    if known.iter().any(EventStatus::waits) {
+        return Err(Problem::event_waiting(id.as_sent()).into());
+    }
+    Ok(())
+}
+
+/// What came of a correction while its member was watched.
+enum Watched<T> {
+    /// It was carried out, which has ended the watch.
+    Ended(T),
+    /// Nothing was to be done.
+    Unchanged(T),
+}
+
+/// Watches a member while a correction is worked on, once no other one runs in the shard.
+async fn watched<T>(
+    engine: &Engine,
+    shard: &Shard,
+    member: &MemberId,
+    work: impl AsyncFnOnce(&Watch) -> Result<Watched<T>, Error>,
+) -> Result<T, Error> {
+    let watch = begin(engine, shard, member).await?;
+    let worked = work(&watch).await;
+    if let Ok(Watched::Ended(done)) = worked {
+        return Ok(done);
+    }
+    // Also where nothing changes, this waits for replicas, so that they have what an earlier attempt has written.
+    store::end(&engine.store, shard, &watch).await?;
+    worked.map(|(Watched::Ended(done) | Watched::Unchanged(done))| done)
+}
+
+/// The change of a row, and what webhooks hear of it.
+struct Change<'a> {
+    kind: MessageKind,
+    /// The row before, or the one that is added.
+    row: &'a StoredRow,
+    changed: &'a ChangedRow,
+}
+
+/// How a change ended.
+enum Carried {
+    /// It is done, but for these standings, which have expired.
+    Out(Vec<StandingName>),
+    /// Nothing was changed: the member is being erased.
+    Gone,
+}
+
+/// Changes a row and the standings in which it counts.
+async fn carry_out(
     engine: &Engine,
     live: &LiveBoard,
     own: &Shard,
-    (event, watch): (&Named, &Watch),
-    correction: &Correction,
-) -> Result<(StoredRow, StoredRow, Option<Vec<StandingName>>), Error> {
-    let again = || Error::Again(Outdated::Read);
-    let stored = store::row(&engine.store, own, &event.id)
-        .await?
-        .ok_or_else(again)?;
-    let row = StoredRow::read(own, &stored)?.ok_or_else(again)?;
-    let Some(after) = correction.of(own, &row, engine.clock.now())? else {
-        return Ok((row.clone(), row, None));
-    };
-    let changed = ChangedRow {
-        id: event.id.clone(),
-        after: after.encode_over(&stored)?,
-        before: stored,
-        counted: i8::from(!after.is_out) - i8::from(!row.is_out),
-    };
-    let concerned = Concerned::by(own, &row);
+    watch: &Watch,
+    change: &Change<'_>,
+) -> Result<Carried, Error> {
+    let Change { kind, row, changed } = *change;
+    let concerned = Concerned::by(own, row);
     let call = CorrectionCall {
         store: &engine.store,
         shard: own,
@@ -269,7 +449,8 @@ async fn correct_watched(
     let mut work = Work {
         call,
         range: RowRange::Member(row.details.member.clone(), concerned.between),
-        changed: &changed,
+        changed,
+        added: changed.added.as_ref().map(|_| row),
         folds: vec![Bytes::new(); concerned.standings.len()],
         parts: Vec::new(),
     };
@@ -282,13 +463,17 @@ async fn correct_watched(
     if has_results {
         board_notes::note(&engine.store, NotedFor::Revision, &live.board).await?;
     }
+    let rejected = |rejection| Error::rejected(own, rejection, row.at, engine.clock.now());
     let expired = match ended? {
         Ended::Done(expired) => expired,
-        Ended::More(..) | Ended::Again => return Err(again()),
-        Ended::Gone => return Err(not_kept(engine, live, event).await?),
+        Ended::More(..) | Ended::Again => return Err(Error::Again(Outdated::Read)),
+        Ended::Gone => return Ok(Carried::Gone),
         Ended::Closed => return Err(Problem::correction_while_moving(&own.id).into()),
-        Ended::OutOfRange => return Err(beyond(own, &after)),
+        Ended::OutOfRange => return Err(beyond(own, row)),
+        Ended::Erased(at) => return Err(rejected(Rejection::Erased(at))),
+        Ended::Reused => return Err(rejected(Rejection::IdReused)),
     };
+    post(engine, live, (kind, row.at), &watch.occasion(own)).await?;
     let names = expired.iter().filter_map(|place| {
         let period = concerned.standings.get(*place)?.standing.period;
         let window = Window::Period(period.unit);
@@ -297,7 +482,26 @@ async fn correct_watched(
     });
     let mut expired: Vec<StandingName> = names.collect();
     expired.dedup();
-    Ok((row, after, Some(expired)))
+    Ok(Carried::Out(expired))
+}
+
+/// Posts the message of a correction of an event at this instant.
+async fn post(
+    engine: &Engine,
+    live: &LiveBoard,
+    (kind, at): (MessageKind, Timestamp),
+    occasion: &str,
+) -> Result<(), Error> {
+    let (store, board) = (&engine.store, &live.board);
+    let message = Message::new(
+        kind,
+        board,
+        occasion,
+        engine.clock.now(),
+        &json!({"at": at}),
+    );
+    outbox::store::post(store, board, &[message]).await?;
+    Ok(board_notes::note(store, NotedFor::Outbox, board).await?)
 }
 
 fn name_of(board: &Board, period: &Period) -> StandingName {
@@ -331,6 +535,8 @@ struct Work<'a> {
     call: CorrectionCall<'a>,
     range: RowRange,
     changed: &'a ChangedRow,
+    /// The row that is added, if one is.
+    added: Option<&'a StoredRow>,
     folds: Folds,
     /// For each part of the rows, the last first: the first text that it covers, and how many bytes of texts were listed when
     /// it was read.
@@ -368,6 +574,7 @@ impl Work<'_> {
     /// The last step, with the rest of the rows.
     async fn end(&mut self, rest: Vec<PlacedRow>) -> Result<Ended, StoreError> {
         let (mut rows, mut seen) = (self.read(&rest)?, 0);
+        rows.extend(self.added.cloned());
         for _ in 0..LAST_STEPS_MAX {
             let added = self.added(&rows);
             let last = (self.changed, seen);

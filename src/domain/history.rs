@@ -439,6 +439,59 @@ mod tests {
     }
 
     #[test]
+    fn a_longer_retention_applies_to_periods_that_begin_after_the_change() {
+        let replaced = |board: &Board, json: &str, now: &str| {
+            let definition = serde_json::from_str(json).unwrap();
+            board.replaced(definition, board.amendment + 1, at(now))
+        };
+        let kept_days = |board: &Board, day: &str| {
+            let period = board.calendar.containing(Unit::Day, at(day));
+            let expires_ms = board.expires_at_ms(&period)?;
+            Some((expires_ms - period.end_ms) / 86_400_000)
+        };
+        let mut first = Board::defined(r#"{"windows": ["day"], "retention": {"day": "7d"}}"#);
+        first.history = Some(HistoryState::begun("k".to_owned()));
+        let longer = replaced(&first, r#"{"windows": ["day"]}"#, "2026-11-21T12:00:00Z");
+        assert_eq!(kept_days(&longer, "2026-11-21T00:00:00Z"), Some(7));
+        assert_eq!(kept_days(&longer, "2026-11-22T00:00:00Z"), None);
+        let shorter = r#"{"windows": ["day"], "retention": {"day": "2d"}}"#;
+        let shorter = replaced(&longer, shorter, "2026-11-23T12:00:00Z");
+        assert_eq!(kept_days(&shorter, "2026-11-01T00:00:00Z"), Some(2));
+        let again = replaced(&shorter, r#"{"windows": ["day"]}"#, "2026-11-24T12:00:00Z");
+        assert_eq!(kept_days(&again, "2026-11-22T00:00:00Z"), Some(2));
+        assert_eq!(kept_days(&again, "2026-11-25T00:00:00Z"), None);
+        let stored = serde_json::to_string(&again.history).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Option<HistoryState>>(&stored).unwrap(),
+            again.history
+        );
+    }
+
+    #[test]
+    fn a_row_counts_without_what_is_carried_over_since_a_rolling_window_needs_that() {
+        let plain = r#"{"windows": ["day"], "carryover": {"day": 0.5}}"#;
+        let rolling = r#"{"windows": ["day", "last-7-days"], "carryover": {"day": 0.5}}"#;
+        let mut first = Board::defined(plain);
+        first.history = Some(HistoryState::begun("k".to_owned()));
+        let definition = serde_json::from_str(rolling).unwrap();
+        let now = at("2026-11-21T12:00:00Z");
+        let second = first.replaced(definition, 7, now);
+        let lists = |amendment| {
+            let row = RowDetails {
+                amendment,
+                ..details(Vec::new())
+            };
+            let writes = row.writes(&second, now).into_iter();
+            writes
+                .map(|write| write.standing.series.list)
+                .collect::<Vec<_>>()
+        };
+        let day = List::Period(Unit::Day);
+        assert_eq!(lists(first.amendment), [day]);
+        assert_eq!(lists(second.amendment), [day, List::Base(Unit::Day)]);
+    }
+
+    #[test]
     fn periods_from_before_the_history_may_have_events_without_rows() {
         let now = at("2026-11-21T23:59:00Z");
         let mut board = Board::defined(r#"{"windows": ["day"]}"#);

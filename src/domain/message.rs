@@ -22,6 +22,14 @@ words! {
         MemberHidden = "member.hidden",
         /// A cohort of a league is decided.
         LeagueTurned = "league.turned",
+        /// An event was retracted.
+        EventRetracted = "event.retracted",
+        /// A retracted event was restored.
+        EventRestored = "event.restored",
+        /// An event counts for another score.
+        EventCorrected = "event.corrected",
+        /// An event was added by an amendment.
+        EventAmended = "event.amended",
         /// A test of a webhook.
         Test = "webhook.test",
     }
@@ -29,11 +37,15 @@ words! {
 
 impl MessageKind {
     /// The kinds that webhooks can be registered for.
-    pub const OF_EVENTS: [Self; 4] = [
+    pub const OF_EVENTS: [Self; 8] = [
         Self::PeriodFinal,
         Self::PeriodRevised,
         Self::MemberHidden,
         Self::LeagueTurned,
+        Self::EventRetracted,
+        Self::EventRestored,
+        Self::EventCorrected,
+        Self::EventAmended,
     ];
 
     /// The kind of the message with this body; `None` if this release does not know it.

@@ -578,6 +578,17 @@ impl Problem {
         Self::new(VALIDATION_FAILED, detail).in_fields(errors)
     }
 
+    /// The same for a value that is at this place in the body.
+    #[must_use]
+    pub fn within(self, pointer: &str) -> Self {
+        let errors = self.errors.into_iter();
+        let errors = errors.map(|error| error.within(pointer)).collect();
+        if self.kind == VALIDATION_FAILED {
+            return Self::invalid(errors);
+        }
+        Self { errors, ..self }
+    }
+
     /// Checks that a body has no errors.
     ///
     /// # Errors

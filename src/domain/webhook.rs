@@ -92,6 +92,18 @@ pub enum WebhookEventSchema {
     /// A cohort of a league is decided.
     #[schema(rename = "league.turned")]
     LeagueTurned,
+    /// An event was retracted. `data` has the time `at` for which it counted.
+    #[schema(rename = "event.retracted")]
+    EventRetracted,
+    /// A retracted event was restored. `data` has the time `at` for which it counts.
+    #[schema(rename = "event.restored")]
+    EventRestored,
+    /// An event counts for another score. `data` has the time `at` for which it counts.
+    #[schema(rename = "event.corrected")]
+    EventCorrected,
+    /// An event was added by an amendment. `data` has the time `at` for which it counts.
+    #[schema(rename = "event.amended")]
+    EventAmended,
 }
 
 /// The definition of a webhook.

@@ -40,6 +40,11 @@ pub enum EventStatus {
 }
 
 impl EventStatus {
+    /// Whether it waits in the queue.
+    pub fn waits(&self) -> bool {
+        matches!(self, Self::Queued(_))
+    }
+
     /// Removes what only callers that may read the board see.
     pub fn withhold(&mut self) {
         match self {

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use standings::check::{self, Repair};
 use standings::domain::ids::BoardId;
+use standings::webhooks::outbox;
 
+use crate::harness::client::Answer;
 use crate::harness::jobs::{ClosePeriods, Histories, Revisions};
 use crate::harness::random::{Random, case_count, seed};
 use crate::harness::{Client, World};
@@ -544,6 +546,7 @@ async fn the_result_of_a_final_day_follows_corrections() {
 
         retract(client, "ann").await;
         let rewards = [
+            "crown 1 ann revoked",
             "crown 1 bob open",
             "crown 1 cid open",
             "half 1 bob open",
@@ -669,5 +672,200 @@ async fn corrections_go_on_while_a_board_moves_but_for_closed_periods() {
         client.get(today).await.expect(200)["entries"][0]["score"],
         1
     );
+    check(&world, "b").await;
+}
+
+/// The kinds of the messages in the outbox, sorted.
+async fn posted(world: &World) -> Vec<String> {
+    let (engine, id) = (&world.engine(), BoardId::parse("b").unwrap());
+    let generation = world.generation("b").await.parse().unwrap();
+    let messages = outbox::store::posted(&engine.store, &id, generation)
+        .await
+        .unwrap();
+    let kind = |body: &str| {
+        assert!(!body.contains("ann"), "{body}");
+        let body: Value = serde_json::from_str(body).unwrap();
+        body["type"].as_str().unwrap().to_owned()
+    };
+    let mut kinds: Vec<String> = messages.iter().map(|message| kind(&message.body)).collect();
+    kinds.sort_unstable();
+    kinds
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_and_the_audit_log_hear_of_corrections_but_not_whose_they_are() {
+    let world = world(json!({"windows": ["all"], "history": "board"})).await;
+    let client = world.client();
+    send(client, json!({"id": "run/1", "member": "ann", "score": 1})).await;
+    for _ in 0..2 {
+        // What changes nothing is no message.
+        retract(client, "run%2F1").await;
+    }
+    restore(client, "run%2F1").await;
+    let body = json!({"from": 1, "score": 2, "reason": WHY});
+    let path = "/v1/boards/b/events/run%2F1/correct?member=ann";
+    client.post(path, body).await.expect(200);
+    assert_eq!(
+        posted(&world).await,
+        ["event.corrected", "event.restored", "event.retracted"]
+    );
+    let log = client.get("/v1/audit?limit=1").await.expect(200);
+    let line = &log["lines"][0];
+    assert_eq!(
+        line["outcome"]["before"],
+        json!({"score": 1, "retracted": false}),
+        "{log}"
+    );
+    assert_eq!(
+        line["outcome"]["after"],
+        json!({"score": 2, "retracted": false})
+    );
+    assert!(
+        line["query"]["member"].as_str().unwrap().starts_with("m-"),
+        "{log}"
+    );
+}
+
+async fn amend(client: &Client, event: Value) -> Answer {
+    let body = json!({"event": event, "reason": WHY});
+    client.post("/v1/boards/b/amendments", body).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_amendment_passes_what_refuses_other_events() {
+    for shards in [1, 7] {
+        let world = World::with_instances(2, NOW).await;
+        let client = world.client();
+        let definition = json!({
+            "windows": ["day", "all", "last-2-days"], "finalize": "10m", "history": "90d", "shards": shards, "uniques": "member",
+            "accept_late": "1h", "opens_at": "2026-11-20T00:00:00Z", "closes_at": "2026-11-23T00:00:00Z",
+            "quotas": [{"name": "vote", "by": ["voter"], "max": 1, "window": "total"}],
+        });
+        client.define("b", definition).await;
+        send(
+            client,
+            json!({"id": "1", "member": "ann", "score": 3, "voter": "v"}),
+        )
+        .await;
+        world.set_time("2026-11-24T12:00:00Z");
+        world.engine().run(&ClosePeriods).await.unwrap();
+        assert_eq!(result(client).await.2, "ann");
+        let sheet = json!({"id": "sheet", "member": "bob", "score": 5, "voter": "v", "at": "2026-11-21T11:00:00Z"});
+        let refused = client.post("/v1/boards/b/events", sheet.clone()).await;
+        assert_eq!(refused.status.as_u16(), 409, "{}", refused.text);
+        for _ in 0..2 {
+            let amended = amend(client, sheet.clone()).await.expect(200);
+            assert_eq!(amended["event"]["score"], 5, "{amended}");
+            assert_eq!(amended["event"]["accepted_at"], "2026-11-24T12:00:00.000Z");
+        }
+        let (revision, total, winner, _) = result(client).await;
+        assert_eq!(
+            (revision, total, winner.as_str()),
+            (2, 2, "bob"),
+            "{shards}"
+        );
+        let all = [("bob".to_owned(), 1, 5), ("ann".to_owned(), 2, 3)];
+        assert_eq!(page(client, "b", "all").await, all);
+        let stats = client
+            .get("/v1/boards/b/standings/all/stats")
+            .await
+            .expect(200);
+        assert_eq!(
+            (&stats["events"], &stats["voters"]),
+            (&json!(2), &json!(1)),
+            "{stats}"
+        );
+        // An event like any other: sent again it is a duplicate, and it can be retracted.
+        let again = client
+            .post("/v1/boards/b/events", sheet.clone())
+            .await
+            .expect(200);
+        assert_eq!(again["status"], "duplicate");
+        let mut other = sheet.clone();
+        other["score"] = json!(6);
+        assert_eq!(
+            amend(client, other).await.json["type"],
+            "/problems/event-id-reused"
+        );
+        retract(client, "sheet").await;
+        assert_eq!(result(client).await.2, "ann");
+        // A period that had no event.
+        let made = amend(
+            client,
+            json!({"member": "cid", "score": 1, "at": "2026-11-22T11:00:00Z"}),
+        )
+        .await
+        .expect(200);
+        assert_ne!(made["event"]["id"], "", "{made}");
+        let day = client
+            .get("/v1/boards/b/standings/day/periods/2026-11-22")
+            .await
+            .expect(200);
+        assert_eq!(
+            (&day["winner"]["member"], &day["revision"]),
+            (&json!("cid"), &json!(1)),
+            "{day}"
+        );
+        check(&world, "b").await;
+
+        for (event, pointer) in [
+            (json!({"score": 1}), "/event/member"),
+            (json!({"member": "ann", "score": 1.5}), "/event/score"),
+            (
+                json!({"member": "ann", "score": 1, "data": {}}),
+                "/event/data",
+            ),
+        ] {
+            let refused = amend(client, event).await;
+            assert_eq!(
+                refused.json["errors"][0]["pointer"], pointer,
+                "{}",
+                refused.text
+            );
+        }
+        let early = json!({"member": "ann", "score": 1, "at": "2026-11-25T12:00:00Z"});
+        assert_eq!(
+            amend(client, early).await.json["type"],
+            "/problems/event-in-future"
+        );
+        let path = "/v1/boards/b/members/ann";
+        client.delete(path).await;
+        let late = json!({"member": "ann", "score": 1, "at": "2026-11-21T12:00:00Z"});
+        assert_eq!(
+            amend(client, late).await.json["type"],
+            "/problems/member-erased"
+        );
+        check(&world, "b").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_amendment_is_added_to_what_a_member_had_before_the_history() {
+    let world = World::with_instances(1, NOW).await;
+    let client = world.client();
+    client
+        .define(
+            "b",
+            json!({"windows": ["all"], "update": "max", "entry_data": true}),
+        )
+        .await;
+    send(
+        client,
+        json!({"id": "1", "member": "ann", "score": 7, "data": {"n": 1}}),
+    )
+    .await;
+    client
+        .patch("/v1/boards/b", json!({"history": "90d"}))
+        .await
+        .expect(200);
+    amend(
+        client,
+        json!({"id": "2", "member": "ann", "score": 9, "at": "2026-11-01T00:00:00Z"}),
+    )
+    .await
+    .expect(200);
+    assert_eq!(page(client, "b", "all").await[0].2, 9);
+    retract(client, "2").await;
+    assert_eq!(page(client, "b", "all").await[0].2, 7);
     check(&world, "b").await;
 }

@@ -41,6 +41,15 @@ pub struct FieldError {
 }
 
 impl FieldError {
+    /// The same in a value that is at another place in the body.
+    #[must_use]
+    pub fn within(self, pointer: &str) -> Self {
+        Self {
+            pointer: format!("{pointer}{}", self.pointer),
+            ..self
+        }
+    }
+
     /// An error at a place in the body.
     pub fn new(pointer: impl Into<String>, detail: impl fmt::Display) -> Self {
         Self {

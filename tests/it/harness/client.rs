@@ -284,8 +284,13 @@ pub fn cut_times(json: &mut Value) {
 /// Whether a POST may be sent again: it only reads, its events have ids, or a member joins or leaves a league.
 fn is_safe_to_repeat(path: &str, body: &Value) -> bool {
     let has_id = |event: &Value| event["id"].is_string();
+    let is_correction = ["/retract", "/restore", "/correct"]
+        .iter()
+        .any(|action| path.contains(action));
     path.contains("/query")
         || path.contains("/league/")
+        || is_correction
+        || has_id(&body["event"])
         || match body["events"].as_array() {
             Some(events) => events.iter().all(has_id),
             None => has_id(body),

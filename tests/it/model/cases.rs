@@ -207,6 +207,8 @@ pub enum Step {
         history: Option<i64>,
         killed_after: Option<u16>,
     },
+    /// An event is added, whatever refuses other ones.
+    Amend { instance: Pick, event: NewEvent },
     /// An event is retracted, restored, or gets the score of another one. Whoever does it dies after so many waits, and it is
     /// repeated.
     Correct {
@@ -756,6 +758,8 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
             history,
             killed_after,
         });
+    let amend = (any::<Pick>(), event(has_huge_scores))
+        .prop_map(|(instance, event)| Step::Amend { instance, event });
     let change = prop_oneof![
         3 => Just(Change::Retract),
         2 => Just(Change::Restore),
@@ -808,6 +812,7 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         redefines => redefine,
         2 => keep,
         if is_half_way { 8 } else { 4 } => correct,
+        2 => amend,
         reads_of_results => read_result,
         read => (1..=4_usize).prop_map(|count| Step::Read { count }),
     ]

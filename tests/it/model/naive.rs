@@ -894,6 +894,52 @@ impl Model {
         });
     }
 
+    /// Adds an event, unless something refuses it that is no matter of time or quotas.
+    pub fn amend(&mut self, event: &Event, now: i64) -> Verdict {
+        if self.board.history.is_none() || self.board.keep_top.is_some() {
+            return Verdict::Rejected("history-off");
+        }
+        let (Some(score), Some(at)) = (event.score, event.at) else {
+            return Verdict::Rejected("score-out-of-range");
+        };
+        let max = self.board.score_max.map(|max| max * self.board.point());
+        let weighted = i128::from(score) * i128::from(self.board.weight(&event.member));
+        if at > now + MINUTE {
+            return Verdict::Rejected("event-in-future");
+        }
+        if self.board.score_min.is_some_and(|min| score < min)
+            || max.is_some_and(|max| score > max)
+            || weighted.abs() > self.board.greatest().into()
+        {
+            return Verdict::Rejected("score-out-of-range");
+        }
+        if self
+            .erased
+            .get(&event.member)
+            .is_some_and(|erased| at <= *erased)
+        {
+            return Verdict::Rejected("member-erased");
+        }
+        self.add(event, score, US * at);
+        self.taken.last_mut().unwrap().pools = vec![usize::MAX; self.board.quotas.len()];
+        Verdict::Taken
+    }
+
+    /// Takes the latest event back.
+    pub fn take_back(&mut self) {
+        self.taken.pop();
+    }
+
+    /// Whether accepted events certainly get rows.
+    pub fn keeps_certainly(&self) -> bool {
+        self.keeps_all && self.board.history.is_some()
+    }
+
+    /// Whether an instant is in a closed period.
+    pub fn is_closed_at(&self, at: i64) -> bool {
+        at < self.closed_until()
+    }
+
     /// Keeps its events for another time from now on, or no longer.
     pub fn keep(&mut self, history: Option<i64>) {
         self.board.history = history;

@@ -11,10 +11,40 @@ use super::{Game, expect_equal, pick};
 use crate::harness::client::Answer;
 use crate::harness::{Instance, break_off};
 use crate::model::answers::score_text;
-use crate::model::cases::{Change, DATA, Pick};
-use crate::model::naive::Correctable;
+use crate::model::cases::{Change, DATA, NewEvent, Pick};
+use crate::model::naive::{Correctable, Verdict};
 
 impl Game<'_> {
+    /// Adds an event with an instant and an id, in no closed period.
+    pub(super) async fn amend(&mut self, instance: Pick, event: &NewEvent) -> Result<(), String> {
+        let sent = self.new_event(event);
+        let (id, model) = &self.boards[sent.board];
+        let is_possible = |at: i64| sent.event.id.is_some() && !model.is_closed_at(at);
+        if !sent.event.at.is_some_and(is_possible) {
+            return Ok(());
+        }
+        let path = format!("/v1/boards/{id}/amendments");
+        let event = self.body(&sent);
+        let body = format!("{{\"reason\": \"forgotten\", \"event\": {event}}}");
+        let client = &self.world.instances[pick(instance, self.world.instances.len())].client;
+        let answer = client.post_text(&path, "application/json", body).await;
+        let kind = answer.json["type"].as_str().unwrap_or_default();
+        self.log
+            .push(format!("{event} is added: {} {kind}", answer.status));
+        let (now, model) = (self.now, &mut self.boards[sent.board].1);
+        let refused = match model.amend(&sent.event, now) {
+            Verdict::Rejected(problem) => problem,
+            _ => "",
+        };
+        match kind.strip_prefix("/problems/").unwrap_or_default() {
+            // The history of before is still being removed.
+            "history-off" if refused.is_empty() && !model.keeps_certainly() => model.take_back(),
+            "correction-beyond" if refused.is_empty() && self.has_huge_scores => model.take_back(),
+            kind => expect_equal(&answer.text, &kind, &refused)?,
+        }
+        Ok(())
+    }
+
     /// Corrects an event that may be kept, halfway first, and then whole.
     pub(super) async fn correct(
         &mut self,

@@ -428,6 +428,7 @@ impl Game<'_> {
                 history,
                 killed_after,
             } => self.keep(*instance, *board, *history, *killed_after).await,
+            Step::Amend { instance, event } => self.amend(*instance, event).await,
             Step::Correct {
                 instance,
                 board,

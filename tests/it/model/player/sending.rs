@@ -343,7 +343,7 @@ impl Game<'_> {
         }
     }
 
-    fn new_event(&mut self, new: &NewEvent) -> Sent {
+    pub(super) fn new_event(&mut self, new: &NewEvent) -> Sent {
         let board = pick(new.board, self.boards.len());
         let at = self.time(board, new.at);
         self.ids += 1;
