@@ -124,7 +124,7 @@ pub(super) async fn begin(
 /// Ends a correction that changes nothing.
 pub(super) async fn end(store: &Store, shard: &Shard, watch: &Watch) -> Result<(), StoreError> {
     let call = store
-        .call_version(&script::END_WATCH, shard)
+        .call_version(&script::UNWATCH, shard)
         .field("layout", LayoutArgs::new(shard))
         .field("number", &watch.number);
     call.write::<Done>().await.map(drop)

@@ -203,7 +203,7 @@ scripts! {
         /// Begins a correction in a shard.
         WATCH = "watch", "#!lua" with [record, flags, details, bounds];
         /// Ends a correction that changes nothing.
-        END_WATCH = "end_watch", "#!lua flags=allow-oom" with [record, flags, details, bounds];
+        UNWATCH = "unwatch", "#!lua flags=allow-oom" with [record, flags, details, bounds];
         /// Changes rows of a member, and makes its entries again.
         CORRECT = "correct", "#!lua" with [record, flags, details, bounds];
     }
@@ -531,7 +531,7 @@ mod tests {
                 "forget_names",
                 "fold",
                 "watch",
-                "end_watch",
+                "unwatch",
                 "end_corrected",
                 "drop_folded",
             ],

@@ -568,7 +568,12 @@ async fn the_result_of_a_final_day_follows_corrections() {
             .expect(200);
         world.engine().run(&Revisions).await.unwrap();
         claim("dan").await.expect(201);
-        let rewards = ["crown 1 dan claimed", "half 1 dan open", "half 2 ann open"];
+        let rewards = [
+            "crown 1 ann revoked",
+            "crown 1 dan claimed",
+            "half 1 dan open",
+            "half 2 ann open",
+        ];
         assert_eq!(result(client).await, told(4, 5, "dan", &rewards));
         let revised = revisions(client).await;
         assert_eq!(revised.len(), 3);

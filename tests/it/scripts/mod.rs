@@ -197,7 +197,7 @@ async fn every_script_has_a_shebang_and_reading_scripts_can_not_write() {
             | "forget" | "hidden_list" | "prune_journal" | "note_task" | "end_orders"
             | "begin_forgetting" | "forget_order" | "end_line" | "staleness" | "webhook"
             | "give_back" | "clear_queue" | "unlist_queue" | "discard" | "format" | "fold"
-            | "drop_folded" => "#!lua flags=allow-oom",
+            | "drop_folded" | "unwatch" | "end_corrected" => "#!lua flags=allow-oom",
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -215,6 +215,10 @@ async fn scripts_that_touch_undeclared_keys_do_nothing_while_their_slot_moves() 
         (&script::APPLY, 6, &["1"; 3][..]),
         (&script::FOLD, 6, &["1"]),
         (&script::DROP_FOLDED, 2, &["1"; 2]),
+        (&script::WATCH, 2, &["1"]),
+        (&script::UNWATCH, 2, &["1"]),
+        (&script::CORRECT, 2, &["1"]),
+        (&script::END_CORRECTED, 1, &["1"; 2]),
         (&script::ADVANCE, 6, &["1"]),
         (&script::INITIAL, 6, &["1"]),
         (&script::HIDE, 2, &["1"]),

@@ -1,4 +1,4 @@
--- end_watch.lua: ends a correction that changes nothing, if it still runs (lib/history.lua).
+-- unwatch.lua: ends a correction that changes nothing, if it still runs (lib/history.lua).
 -- Uses: lib/slot.lua, lib/history.lua
 --
 -- Takes: 2 keys, 1 argument
