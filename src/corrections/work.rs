@@ -10,6 +10,7 @@ use tokio::time::sleep;
 use super::counting::Concerned;
 use super::store::{self, Added, AddedArgs, ChangedRow, CorrectionCall, Ended, Folds, Watch};
 use crate::core::board::store::board_notes::{self, NotedFor};
+use crate::core::board::store::boards;
 use crate::core::write::events::IncomingEvent;
 use crate::core::write::store::events::{self, StoredRow};
 use crate::core::{Engine, Error, LiveBoard, Outdated};
@@ -161,6 +162,8 @@ pub async fn correct(
 ) -> Result<Corrected, Error> {
     engine
         .with_board(id, async |live| {
+            // No script notices that what refuses it is out of date.
+            boards::require_current(&engine.store, &live.board).await?;
             let (shard, member) = find(engine, &live, event).await?;
             correct_in(engine, live, shard, (event, &member), correction).await
         })
@@ -286,6 +289,7 @@ pub async fn amend(
     engine
         .with_board(id, async |live| {
             let board = &live.board;
+            boards::require_current(&engine.store, board).await?;
             if !board.keeps_events() {
                 return Err(Problem::history_off(&board.id).into());
             }

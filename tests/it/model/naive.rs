@@ -888,7 +888,7 @@ impl Model {
             data: event.data,
             charged: score,
             is_out: false,
-            is_kept: self.keeps_all && self.board.history == Some(i64::MAX),
+            is_kept: self.keeps_certainly() && self.board.history == Some(i64::MAX),
             is_erased: false,
             left: None,
         });
@@ -932,7 +932,7 @@ impl Model {
 
     /// Whether accepted events certainly get rows.
     pub fn keeps_certainly(&self) -> bool {
-        self.keeps_all && self.board.history.is_some()
+        self.keeps_all && self.board.history.is_some() && self.board.keep_top.is_none()
     }
 
     /// Whether an instant is in a closed period.
