@@ -573,6 +573,8 @@ async fn the_result_of_a_final_day_follows_corrections() {
             "crown 1 dan claimed",
             "half 1 dan open",
             "half 2 ann open",
+            "half 3 bob open",
+            "half 3 cid open",
         ];
         assert_eq!(result(client).await, told(4, 5, "dan", &rewards));
         let revised = revisions(client).await;
