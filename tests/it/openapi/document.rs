@@ -99,7 +99,7 @@ fn in_place<T>(described: &mut RefOr<T>) -> Option<&mut T> {
 }
 
 /// The parts of paths that handlers take one by one: the segment before such a part, what it names, and an example.
-const PATH_PARTS: [(&str, &str, &str); 7] = [
+const PATH_PARTS: [(&str, &str, &str); 8] = [
     ("boards", "board", "run_hero"),
     (
         "dead-letters",
