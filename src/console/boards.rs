@@ -76,6 +76,12 @@ pub(super) struct Defined {
     pub(super) uniques: Option<Value>,
     #[serde(default)]
     pub(super) quotas: Vec<Value>,
+    #[serde(default)]
+    pub(super) history: Option<Value>,
+    #[serde(default)]
+    pub(super) league: Option<Value>,
+    #[serde(default)]
+    pub(super) keep_top: Option<Value>,
 }
 
 impl Defined {

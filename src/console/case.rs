@@ -20,13 +20,17 @@ pub(super) struct Case {
     pub(super) hidden: String,
     /// On the page for all boards, the boards begin after this one.
     pub(super) after: String,
+    /// On the page of a board, the kept events begin after this place of their list.
+    pub(super) older: String,
 }
 
 impl Case {
     /// The page that was asked for, or the one whose form was refused.
     pub(super) fn of(frame: &Frame) -> Result<Self, Problem> {
-        let names = ["member", "board", "window", "key", "hidden", "after"];
-        let [member, board, window, key, hidden, after] = if frame.problem.is_some() {
+        let names = [
+            "member", "board", "window", "key", "hidden", "after", "older",
+        ];
+        let [member, board, window, key, hidden, after, older] = if frame.problem.is_some() {
             names.map(|name| frame.form.field(name).to_owned())
         } else {
             frame.params(names)?
@@ -38,6 +42,7 @@ impl Case {
             key,
             hidden,
             after,
+            older,
         })
     }
 
@@ -54,8 +59,8 @@ pub(super) async fn carry_out(
     what: impl Future<Output = Result<(), Problem>>,
     done: &str,
 ) -> Answer {
-    let [board, window, key, member] =
-        ["board", "window", "key", "member"].map(|name| form.field(name));
+    let [board, window, key, older, member] =
+        ["board", "window", "key", "older", "member"].map(|name| form.field(name));
     let (member, done) = (("member", member), ("done", done));
     if !board.is_empty() && window.is_empty() {
         what.await?;
@@ -66,7 +71,7 @@ pub(super) async fn carry_out(
         if board.is_empty() {
             return Ok(to(&["member"], &[member, done]));
         }
-        let query = [member, ("key", key), done];
+        let query = [member, ("key", key), ("older", older), done];
         let page = standing_page(board, window, &["member"], &query);
         Ok(Redirect::to(&page).into_response())
     };

@@ -1,5 +1,6 @@
 //! What is known of a member, on a page of a board and on one for all boards: whether it is hidden, its rank and neighbours,
-//! its other boards; and the forms that hide it, bring it back, erase it, and seat it in a league.
+//! its kept events, its other boards; and the forms that hide it, bring it back, erase it, correct its events, and seat it in a
+//! league.
 
 use tokio::join;
 
@@ -7,11 +8,13 @@ use super::across::Across;
 use super::board::{member_page, standing_page};
 use super::case::{Case, Face};
 use super::hidden::REASONS;
+use super::kept::Kept;
 use super::movement::Moved;
 use super::names::Item;
 use super::place::Place;
 use super::prelude::*;
 use super::shown::{pretty, window};
+use crate::history::routes::KeptEventBody;
 use crate::moderation::routes::{HiddenList, HiddenMember};
 use crate::profiles::routes::MemberProfile;
 
@@ -25,6 +28,7 @@ pub(super) struct CasePage {
     /// Its hide on the board, and that on all boards, as far as the viewer may know.
     hidden: Option<HiddenMember>,
     hidden_everywhere: Option<HiddenMember>,
+    kept: Option<Kept>,
     across: Option<Across>,
     profile: Option<MemberProfile>,
     /// The form of the profile.
@@ -46,12 +50,20 @@ impl CasePage {
     fn is_known(&self) -> bool {
         let is_unseen = self.place.is_none() && self.across.is_none();
         let has_place = self.place.as_ref().is_some_and(Place::is_known);
+        let kept = self.kept.as_ref();
         let across = self.across.as_ref();
         is_unseen
             || self.face.is_some()
             || !self.hides().is_empty()
             || has_place
+            || kept.is_some_and(|kept| !kept.events.is_empty())
             || across.is_some_and(|across| !across.is_empty())
+    }
+
+    /// Whether the form of this event was refused.
+    fn is_refused(&self, event: &KeptEventBody) -> bool {
+        let form = &self.frame.form;
+        form.field("event") == event.id && form.field("player") == event.player()
     }
 
     fn to_standing(&self) -> String {
@@ -110,18 +122,22 @@ impl Page for CasePage {
         if !case.is_of_board() {
             visitor.require_member()?;
         }
-        let (place, hidden, hidden_everywhere, profile, across, _) = join!(
+        let (place, hidden, hidden_everywhere, profile, kept, across, _) = join!(
             Place::read(visitor, &case),
             read_hide(visitor, &case),
             read_hide_everywhere(visitor, &case.member),
             read_profile(visitor, &case.member),
+            Kept::read(visitor, &case),
             Across::read(visitor, &case),
             frame.look_around(),
         );
         let place = place?;
         let (hidden, hidden_everywhere, profile) = (hidden?, hidden_everywhere?, profile?);
-        let across = across?;
+        let (kept, across) = (kept?, across?);
         examples(&mut frame, &case, place.as_ref(), hidden.is_some());
+        if let Some(kept) = &kept {
+            kept.examples(&mut frame, &case.board);
+        }
         let read_across = across.iter().flat_map(|across| &across.curl);
         frame.curl.extend(read_across.cloned());
         // The profile is filled in, unless its own form is shown again.
@@ -139,6 +155,7 @@ impl Page for CasePage {
             place,
             hidden,
             hidden_everywhere,
+            kept,
             across,
             profile,
             filled,

@@ -42,6 +42,7 @@ mod history;
 mod home;
 mod initial;
 mod jobs;
+mod kept;
 mod keys;
 mod lines;
 mod member;
@@ -216,6 +217,9 @@ fn of_board() -> Router {
         .route("/tier", post(order::<CasePage>))
         .route("/join", post(order::<CasePage>))
         .route("/leave", post(order::<CasePage>))
+        .route("/retract", post(order::<CasePage>))
+        .route("/restore", post(order::<CasePage>))
+        .route("/correct", post(kept::correct))
         .route("/initial-scores", initial)
         .route("/quotas", get(quotas::show))
         .route("/events", get(show::<EventsPage>).post(events::send))

@@ -19,6 +19,8 @@ const ORDERS: &str = "\
 /boards/{board}/tier ¦ PUT /v1/boards/{board}/league/members/{member} ¦ tier ¦ member ¦ /boards/{board}/standings/{window}/member?member&key&done ¦ ordered
 /boards/{board}/join ¦ POST /v1/boards/{board}/league/members ¦ member ¦ ¦ /boards/{board}/standings/{window}/member?member&key&done ¦ joined
 /boards/{board}/leave ¦ POST /v1/boards/{board}/league/leave ¦ member ¦ ¦ /boards/{board}/standings/{window}/member?member&key&done ¦ left
+/boards/{board}/retract ¦ POST /v1/boards/{board}/events/{event}/retract?member&player ¦ reason ¦ ¦ /boards/{board}/standings/{window}/member?member&key&older&done ¦ retracted
+/boards/{board}/restore ¦ POST /v1/boards/{board}/events/{event}/restore?member&player ¦ reason ¦ ¦ /boards/{board}/standings/{window}/member?member&key&older&done ¦ restored
 /boards/{board}/standings/{window}/periods/{key}/claim ¦ PUT /v1/boards/{board}/standings/{window}/periods/{key}/rewards/{rule}/members/{member}/claim ¦ by ¦ ¦ /boards/{board}/standings/{window}/periods/{key}?cohort&after&done ¦ claimed
 /member/delete-profile ¦ DELETE /v1/members/{member}/profile ¦ ¦ member ¦ /member?member&done ¦ deleted
 /member/erase ¦ DELETE /v1/members/{member} ¦ ¦ member ¦ /jobs/{id} ¦

@@ -241,6 +241,9 @@ pub(super) fn done(what: &str) -> Option<&'static str> {
         "left" => {
             "The member has left: from the next period on its events are refused until it joins again."
         }
+        "retracted" => "The event is retracted: no standing counts it any more.",
+        "restored" => "The event is restored: it counts again.",
+        "corrected" => "The score of the event is corrected.",
         "sent" => "The event is sent. This is what has become of it.",
         "profiles" => "The profiles are stored.",
         "ordered" => "The order is given. It holds from the next period on.",

@@ -14,7 +14,7 @@ const LONG: &str = "a-member-with-an-id-that-does-not-end-where-the-screen-of-a-
 pub async fn fill(world: &World, admin: &Client) {
     let runs = json!({
         "title": "Run heroes", "windows": ["day", "last-2-days", "all"], "public": true, "tags": ["a tag"],
-        "finalize": "10m", "uniques": "board", "public_includes": ["profile"],
+        "finalize": "10m", "history": "board", "uniques": "board", "public_includes": ["profile"],
         "rewards": [{"id": "podium", "window": "day", "ranks": [1, 3], "reward": {"coins": 10}}],
     });
     admin.define("runs", runs).await;

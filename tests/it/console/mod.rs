@@ -2,6 +2,7 @@
 
 mod boards;
 mod browser;
+mod corrections;
 mod definitions;
 mod initial;
 mod keys;

@@ -101,6 +101,8 @@ async fn an_address_that_is_too_long_is_refused_without_a_fault() {
         "/console/boards/votes/tier",
         "/console/boards/votes/join",
         "/console/boards/votes/leave",
+        "/console/boards/votes/retract",
+        "/console/boards/votes/correct",
     ] {
         let page = browser.submit(form, &fields).await;
         assert!((400..500).contains(&page.status), "{form}: {}", page.text);
