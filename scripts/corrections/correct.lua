@@ -19,7 +19,7 @@
 --   number      that of the correction
 --   member      its id
 --   standings   list of {key index, expires, ends (ms, 0: never), name, is_unkept, list of what rows add: {stored amount,
---               tie key, data}}. `name`: of the period, if it gets a result when it is closed; otherwise ''. `is_unkept`: whether
+--               tie key, data}, expires_closed}. `expires_closed`: when it expires once its period is closed. `name`: of the period, if it gets a result when it is closed; otherwise ''. `is_unkept`: whether
 --               events without rows may count
 --   is_last     false: the call only folds
 --   is_moving   whether the board moves: then closed periods are not changed
@@ -31,7 +31,8 @@
 --               base that may be in one sum with them, newest first
 --   initial     key index of the standing of the initial scores, 0: none
 --   closes      as in initial.lua
---   turnouts, tag, by_member   `periods`, `tag` and `by_member` of `turnouts` in apply.lua, no periods if nothing is counted
+--   turnouts, tag, by_member   `periods`, `tag` and `by_member` of `turnouts` in apply.lua, no periods if nothing is counted. Each
+--               period also has ends, expires_closed
 --   counted     how many events of these periods count more than before, but for an added one
 --   added       of an event that is added: {fingerprint, tie key, voter ('' for none)}
 -- ARGV[2…] for each of `standings`: its fold from the call before, '' at the beginning; and then of the row: its id; the row as
@@ -70,10 +71,10 @@ local function refuse(...)
   return {...}
 end
 
--- The member's folded entry in a standing. If it has no row there, and one is to be added, that is its entry.
+-- The member's folded entry in a standing. If it has no row there, that is its entry.
 local function folded_entry(key, is_unkept)
   local packed = call('HGET', folded_of(KEYS[key]), member)
-  if packed or not added or not is_unkept then return unpack_entry(layout, packed) end
+  if packed or not is_unkept then return unpack_entry(layout, packed) end
   local standing = standing_at(standings, key)
   load(standing, {1})
   if not standing.score[1] then return nil end
@@ -134,14 +135,24 @@ local function set_entry(standing, score, time, data)
   return true
 end
 
+-- Whether a period that ends at this instant (ms, 0: never) is closed.
+local function has_closed(ends)
+  return barrier and ends > 0 and ends <= barrier
+end
+
+for _, turnout in ipairs(args.turnouts) do
+  if has_closed(turnout[4]) then turnout[3] = turnout[5] end
+end
+
 local function has_changed(standing)
   return standing.score[1] ~= standing.old_score[1] or standing.time[1] ~= standing.old_time[1]
     or standing.data and standing.data[1] ~= standing.old_data[1]
 end
 
 for place, of_standing in ipairs(args.standings) do
-  local key, expires, ends, name, is_unkept = unpack(of_standing)
-  local is_closed = barrier and ends > 0 and ends <= barrier
+  local key, expires, ends, name, is_unkept, _, expires_closed = unpack(of_standing)
+  local is_closed = has_closed(ends)
+  if is_closed then expires = expires_closed end
   if is_closed and args.is_moving then return refuse('CLOSED') end
   if expires > 0 and expires <= args.now then
     expired[#expired + 1] = place

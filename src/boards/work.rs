@@ -391,7 +391,12 @@ impl Change {
             Board::new(id, definition, stamp, FIRST_AMENDMENT, BTreeMap::new())
         };
         let key = random::hexadecimal::<HISTORY_KEY_BYTES>("")?;
-        Ok(board.finalized(now).with_history(key))
+        let mut board = board.finalized(now).with_history(key);
+        if let Some(before) = self.seen().filter(|before| before.history.is_none()) {
+            let history = board.history.take();
+            board.history = history.map(|begun| begun.replaced(before, &board, now));
+        }
+        Ok(board)
     }
 }
 

@@ -206,7 +206,7 @@ pub(super) struct CorrectionCall<'a> {
 
 /// A standing in the arguments of correct.lua.
 #[derive(Serialize)]
-struct StandingArgs<'a>(usize, i64, i64, String, bool, &'a [RowArgs<'a>]);
+struct StandingArgs<'a>(usize, i64, i64, String, bool, &'a [RowArgs<'a>], i64);
 
 /// A derived series in them.
 #[derive(Serialize)]
@@ -235,14 +235,16 @@ impl CorrectionCall<'_> {
         let mut keys = KeyList::of(shard);
         let standing = |(counted, added): (&Counted, _)| {
             let index = keys.standing(counted.standing);
-            let end = shard.end_of(&counted.standing.period);
+            let period = &counted.standing.period;
+            let end = shard.end_of(period);
             StandingArgs(
                 index,
                 counted.expires_at_ms.unwrap_or(0),
                 end.map_or(0, Timestamp::ms),
                 counted.result_title(shard).unwrap_or_default(),
-                shard.has_unkept(&counted.standing.period),
+                shard.has_unkept(period),
                 added,
+                shard.expires_at_ms(period).unwrap_or(0),
             )
         };
         let added = added.iter().map(Vec::as_slice);
@@ -268,7 +270,13 @@ impl CorrectionCall<'_> {
             .map(|period| {
                 let events = keys.add(keys::of_period(shard, Kind::Turnout, period));
                 let voters = keys.add(keys::voters(shard, period));
-                (events, voters, shard.kept_until_ms(period).unwrap_or(0))
+                let [kept_until, end, closed] = [
+                    shard.kept_until_ms(period),
+                    shard.end_of(period).map(Timestamp::ms),
+                    shard.expires_at_ms(period),
+                ]
+                .map(Option::unwrap_or_default);
+                (events, voters, kept_until, end, closed)
             })
             .collect();
         let mut call = store

@@ -29,6 +29,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::history::store::{CALL_ROWS_MAX, PlacedRow, RowRange, watched_rows_before};
 use crate::history::work::KeptEvent;
+use crate::periods::revisions;
 use crate::queue::event_status::{self, EventStatus};
 use crate::redis::StoreError;
 use crate::runtime::join::try_join_all;
@@ -164,43 +165,63 @@ pub async fn correct(
         .with_board(id, async |live| {
             // No script notices that what refuses it is out of date.
             boards::require_current(&engine.store, &live.board).await?;
-            let (shard, member) = find(engine, &live, event).await?;
-            correct_in(engine, live, shard, (event, &member), correction).await
+            let (shard, member, id) = find(engine, &live, event).await?;
+            let event = Named {
+                id,
+                ..event.clone()
+            };
+            correct_in(engine, live, shard, (&event, &member), correction).await
         })
         .await
 }
 
-/// The index of the shard that keeps an event, and the event's member.
+/// The index of the shard that keeps an event, the event's member, and the id under which it is kept.
 async fn find(
     engine: &Engine,
     live: &LiveBoard,
     event: &Named,
-) -> Result<(usize, MemberId), Error> {
+) -> Result<(usize, MemberId, EventId), Error> {
     let board = &live.board;
     if !board.keeps_events() {
         return Err(Problem::history_off(&board.id).into());
     }
-    let own = event.member.as_ref().map(|member| board.shard_of(member));
+    // An event of a record without an id has the place of the record.
+    for id in [event.id.clone(), EventId::of_place(&event.id)] {
+        let found = look(engine, live, (&id, event.member.as_ref())).await?;
+        match found.as_slice() {
+            [] => {}
+            [(shard, member)] => return Ok((*shard, member.clone(), id)),
+            found => {
+                let members: Vec<_> = found.iter().map(|(_, member)| member.as_str()).collect();
+                let members = members.join(", ");
+                return Err(Problem::event_of_several(id.as_sent(), &members).into());
+            }
+        }
+    }
+    Err(not_kept(engine, live, event).await?)
+}
+
+/// The shards that keep an event under an id, of this member if one is given, and the events' members.
+async fn look(
+    engine: &Engine,
+    live: &LiveBoard,
+    (id, member): (&EventId, Option<&MemberId>),
+) -> Result<Vec<(usize, MemberId)>, Error> {
+    let board = &live.board;
+    let own = member.map(|member| board.shard_of(member));
     let asked = (0..live.shards.len()).filter(|shard| own.is_none_or(|own| own == *shard));
     let looks = asked.map(async |shard| {
-        let row = store::row(&engine.store, &live.shards[shard].shard, &event.id).await?;
+        let row = store::row(&engine.store, &live.shards[shard].shard, id).await?;
         Ok::<_, Error>((shard, row))
     });
     let mut found = Vec::new();
     for (shard, row) in try_join_all(looks).await? {
         let row = row.map(|row| StoredRow::read(board, &row)).transpose()?;
-        let member = row.flatten().map(|row| row.details.member);
-        let is_wanted = |own: &MemberId| event.member.as_ref().is_none_or(|wanted| wanted == own);
-        found.extend(member.filter(is_wanted).map(|member| (shard, member)));
+        let own = row.flatten().map(|row| row.details.member);
+        let is_wanted = |own: &MemberId| member.is_none_or(|wanted| wanted == own);
+        found.extend(own.filter(is_wanted).map(|own| (shard, own)));
     }
-    match found.as_slice() {
-        [] => Err(not_kept(engine, live, event).await?),
-        [(shard, member)] => Ok((*shard, member.clone())),
-        found => {
-            let members: Vec<_> = found.iter().map(|(_, member)| member.as_str()).collect();
-            Err(Problem::event_of_several(event.id.as_sent(), &members.join(", ")).into())
-        }
-    }
+    Ok(found)
 }
 
 /// Why a board keeps no event with an id.
@@ -343,7 +364,11 @@ async fn amend_on(
         Ok::<_, Error>(row.flatten())
     };
     let expired = watched(engine, own, &event.member, async |watch| {
-        if let Some(known) = events::remembered(store, own, id).await? {
+        let mut known = events::remembered(store, own, id).await?;
+        if known.is_none() {
+            known = engine.known_before(&live, id, &event.member).await?;
+        }
+        if let Some(known) = known {
             if known.fingerprint != event.fingerprint() {
                 return Err(rejected(Rejection::IdReused));
             }
@@ -414,6 +439,10 @@ async fn watched<T>(
     }
     // Also where nothing changes, this waits for replicas, so that they have what an earlier attempt has written.
     store::end(&engine.store, shard, &watch).await?;
+    if worked.is_ok() && shard.closes_periods() {
+        // An earlier attempt may have died before it noted this.
+        board_notes::note(&engine.store, NotedFor::Revision, shard).await?;
+    }
     worked.map(|(Watched::Ended(done) | Watched::Unchanged(done))| done)
 }
 
@@ -461,7 +490,7 @@ async fn carry_out(
     let has_results = own.closes_periods();
     if has_results {
         // Before, so that no crash loses it, and after, in case the job has handled it meanwhile.
-        board_notes::note(&engine.store, NotedFor::Revision, &live.board).await?;
+        revisions::work::begin_change(engine, &live.board).await?;
     }
     let ended = work.run().await;
     if has_results {

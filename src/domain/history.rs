@@ -85,6 +85,8 @@ impl HistoryState {
     #[must_use]
     pub fn replaced(&self, before: &Board, after: &Board, now: Timestamp) -> Self {
         let mut state = self.clone();
+        // An event may be early, and carried over: so standings of the next two periods may be there.
+        let latest = Timestamp::from_ms_clamped(now.ms().saturating_add(FUTURE_MS_MAX));
         for unit in Unit::ALL {
             let (kept, kept_now) = (before.kept_ms(unit), after.kept_ms(unit));
             if let Some(kept_ms) = kept
@@ -92,7 +94,9 @@ impl HistoryState {
             {
                 let former = state.retained.entry(unit).or_default();
                 former.retain(|former| former.kept_ms < kept_ms);
-                let until_ms = now.ms();
+                let running = after.calendar.containing(unit, latest);
+                let next = after.calendar.next(&running);
+                let until_ms = next.unwrap_or(running).end_ms;
                 former.push(FormerRetention { until_ms, kept_ms });
             }
             let has_base = |board: &Board| {
@@ -452,14 +456,14 @@ mod tests {
         let mut first = Board::defined(r#"{"windows": ["day"], "retention": {"day": "7d"}}"#);
         first.history = Some(HistoryState::begun("k".to_owned()));
         let longer = replaced(&first, r#"{"windows": ["day"]}"#, "2026-11-21T12:00:00Z");
-        assert_eq!(kept_days(&longer, "2026-11-21T00:00:00Z"), Some(7));
-        assert_eq!(kept_days(&longer, "2026-11-22T00:00:00Z"), None);
+        assert_eq!(kept_days(&longer, "2026-11-22T00:00:00Z"), Some(7));
+        assert_eq!(kept_days(&longer, "2026-11-23T00:00:00Z"), None);
         let shorter = r#"{"windows": ["day"], "retention": {"day": "2d"}}"#;
         let shorter = replaced(&longer, shorter, "2026-11-23T12:00:00Z");
         assert_eq!(kept_days(&shorter, "2026-11-01T00:00:00Z"), Some(2));
         let again = replaced(&shorter, r#"{"windows": ["day"]}"#, "2026-11-24T12:00:00Z");
-        assert_eq!(kept_days(&again, "2026-11-22T00:00:00Z"), Some(2));
-        assert_eq!(kept_days(&again, "2026-11-25T00:00:00Z"), None);
+        assert_eq!(kept_days(&again, "2026-11-25T00:00:00Z"), Some(2));
+        assert_eq!(kept_days(&again, "2026-11-26T00:00:00Z"), None);
         let stored = serde_json::to_string(&again.history).unwrap();
         assert_eq!(
             serde_json::from_str::<Option<HistoryState>>(&stored).unwrap(),

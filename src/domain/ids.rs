@@ -127,6 +127,12 @@ impl EventId {
         Self(format!("{RECORD_MARK}{partition}/{offset}").into())
     }
 
+    /// The id of an event that came without one, from the place of its record as [`Self::as_sent`] shows it.
+    #[must_use]
+    pub fn of_place(place: &Self) -> Self {
+        Self(format!("{RECORD_MARK}{place}").into())
+    }
+
     /// The id of an event that a player sent with this id.
     #[must_use]
     pub fn of_player(player: &MemberId, sent: &Self) -> Self {
@@ -226,6 +232,8 @@ mod tests {
     fn ids_of_records_collide_with_no_others() {
         let of_record = EventId::of_record(&Partition::new("votes", 3), 17);
         assert_eq!(of_record.as_sent(), "votes/3/17");
+        let place = EventId::parse("votes/3/17").unwrap();
+        assert_eq!(EventId::of_place(&place), of_record);
         assert!(
             EventId::parse(of_record.as_str()).is_err(),
             "nobody sends it"

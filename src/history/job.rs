@@ -146,6 +146,10 @@ impl HistoryRound {
         if board.closes_periods() {
             // Results follow corrections only as long as there is a history.
             revisions::work::revise(engine, &board.id).await?;
+            if revisions::corrected::is_any_left(engine, &self.live).await? {
+                // A period that was corrected is still being closed.
+                return Ok(Progress::Done);
+            }
         }
         change(engine, &board, None).await
     }

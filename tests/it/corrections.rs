@@ -876,3 +876,72 @@ async fn an_amendment_is_added_to_what_a_member_had_before_the_history() {
     assert_eq!(page(client, "b", "all").await[0].2, 7);
     check(&world, "b").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_amendment_of_a_member_with_many_events_keeps_what_it_had_before_the_history() {
+    let world = World::with_instances(1, NOW).await;
+    let client = world.client();
+    client
+        .define(
+            "b",
+            json!({"windows": ["day", "all"], "accept_late": "any"}),
+        )
+        .await;
+    send(
+        client,
+        json!({"id": "old", "member": "ann", "score": 100, "at": "2026-11-01T10:00:00Z"}),
+    )
+    .await;
+    client
+        .patch("/v1/boards/b", json!({"history": "board"}))
+        .await
+        .expect(200);
+    let events = (0..600).map(
+        |number| json!({"board": "b", "id": format!("e{number}"), "member": "ann", "score": 1}),
+    );
+    let body = json!({"events": events.collect::<Vec<_>>()});
+    client.post_until_taken("/v1/events", &body).await;
+    amend(
+        client,
+        json!({"id": "late", "member": "ann", "score": 5, "at": "2026-11-01T11:00:00Z"}),
+    )
+    .await
+    .expect(200);
+    let day = client
+        .get("/v1/boards/b/standings/day?at=2026-11-01T12:00:00Z")
+        .await
+        .expect(200);
+    assert_eq!(day["entries"][0]["score"], 105);
+    assert_eq!(page(client, "b", "all").await[0].2, 705);
+    check(&world, "b").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_day_whose_entries_have_expired_is_not_made_again() {
+    let world = World::with_instances(1, NOW).await;
+    let client = world.client();
+    let mut definition = with_results(1);
+    definition["retention"] = json!({"day": "7d"});
+    client.define("b", definition).await;
+    for member in ["ann", "bob"] {
+        send(client, json!({"id": member, "member": member, "score": 3})).await;
+    }
+    world.set_time("2026-11-22T00:10:00Z");
+    world.engine().run(&ClosePeriods).await.unwrap();
+    assert_eq!(result(client).await.1, 2);
+    world.set_time("2026-12-20T00:00:00Z");
+    for key in world.redis.keys("st:{b}:*:s:day:2026-11-21*").await {
+        world.redis.run(&[b"DEL", key.as_bytes()]).await;
+    }
+    let retracted = retract(client, "ann").await;
+    assert_eq!(
+        retracted["expired"],
+        json!([{"window": "day", "key": "2026-11-21"}])
+    );
+    assert_eq!(
+        world.redis.keys("st:{b}:*:s:day:2026-11-21*").await,
+        Vec::<String>::new()
+    );
+    let kept = client.get(DAY).await.expect(200);
+    assert_eq!((&kept["total"], &kept["revision"]), (&json!(2), &json!(1)));
+}

@@ -22,19 +22,28 @@ use crate::runtime::join::try_join_all;
 /// Greater than the number of any hide.
 pub(crate) const ALL_HIDES: u64 = 1 << 53;
 
-/// The hides that all results of a board include: the last number, by the tags of the shards; of a missing shard, all hides.
+/// What all results of a board include: the number of the last hide, and of the last correction, by the tags of the shards; of
+/// a missing shard, all hides, and no correction.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Revised(BTreeMap<String, u64>);
+pub struct Revised {
+    hides: BTreeMap<String, u64>,
+    corrected: BTreeMap<String, u64>,
+}
 
 impl Revised {
     /// From these numbers.
-    pub(crate) fn new(of_shards: BTreeMap<String, u64>) -> Self {
-        Self(of_shards)
+    pub(crate) fn new(hides: BTreeMap<String, u64>, corrected: BTreeMap<String, u64>) -> Self {
+        Self { hides, corrected }
+    }
+
+    /// Whether a correction of a shard is to be in all results.
+    pub(crate) fn has_corrected(&self, tag: &str, number: u64) -> bool {
+        self.corrected.get(tag).is_some_and(|last| *last >= number)
     }
 
     /// The last hide of a shard that all results include; `None`: all of them.
     pub(crate) fn up_to(&self, tag: &str) -> Option<u64> {
-        self.0.get(tag).copied()
+        self.hides.get(tag).copied()
     }
 
     /// Whether these hides of a shard are in all results.

@@ -4,27 +4,65 @@
 //! first made; it stores up to which correction of each shard it includes all. So any number of callers may revise at once, and
 //! stop halfway.
 
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
 use super::store::{self, CorrectedPeriod, RevisedPeriod, Revision};
 use super::work::is_kept;
 use crate::core::board::store::board_notes::{self, NotedFor};
-use crate::core::{Engine, Error, LiveBoard};
+use crate::core::hide::erasures::Revised;
+use crate::core::{Engine, Error, LiveBoard, LiveShard};
 use crate::domain::league::Section;
 use crate::domain::message::{Message, MessageKind};
+use crate::domain::problems::STANDING_PENDING;
 use crate::domain::shard::Shard;
 use crate::periods::results;
 use crate::periods::results::store::{PeriodResult, RecordedResult};
 use crate::periods::rewards;
-use serde_json::json;
 
-/// Revises the result of one period that was corrected. Returns whether there was one.
-pub(super) async fn revise_one(engine: &Engine, live: &LiveBoard) -> Result<bool, Error> {
+/// The number of the last correction of each shard, by tag; empty if none can be.
+pub(super) async fn counters(
+    engine: &Engine,
+    live: &LiveBoard,
+) -> Result<BTreeMap<String, u64>, Error> {
+    let mut counters = BTreeMap::new();
     // Without a history nothing is corrected.
-    if live.board.history.is_none() || !live.board.closes_periods() {
-        return Ok(false);
+    let is_possible = live.board.history.is_some() && live.board.closes_periods();
+    for LiveShard { shard, .. } in live.shards.iter().filter(|_| is_possible) {
+        let of_shard = results::store::change_counters(&engine.store, shard).await?;
+        counters.insert(shard.tag().to_owned(), of_shard.corrected);
     }
-    for live_shard in &live.shards {
-        let shard = &live_shard.shard;
-        for corrected in store::corrected_periods(&engine.store, shard).await? {
+    Ok(counters)
+}
+
+/// Whether results of a board do not include all corrections.
+pub(crate) async fn is_any_left(engine: &Engine, live: &LiveBoard) -> Result<bool, Error> {
+    for LiveShard { shard, .. } in &live.shards {
+        if !store::corrected_periods(&engine.store, shard)
+            .await?
+            .is_empty()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Revises the result of one period that was corrected by then. Returns whether there was one.
+pub(super) async fn revise_one(
+    engine: &Engine,
+    live: &LiveBoard,
+    due: &Revised,
+) -> Result<bool, Error> {
+    for LiveShard { shard, .. } in &live.shards {
+        // Most have none.
+        if !due.has_corrected(shard.tag(), 1) {
+            continue;
+        }
+        let is_due = |one: &CorrectedPeriod| due.has_corrected(shard.tag(), one.number);
+        let corrected = store::corrected_periods(&engine.store, shard).await?;
+        for corrected in corrected.into_iter().filter(is_due) {
             if revise_period(engine, live, shard, &corrected).await? {
                 store::end_corrected(&engine.store, shard, &corrected).await?;
                 return Ok(true);
@@ -81,7 +119,7 @@ async fn record(engine: &Engine, live: &LiveBoard, section: &Section) -> Result<
             board_notes::note(&engine.store, NotedFor::Outbox, board).await?;
             Ok(true)
         }
-        Err(Error::Busy(_)) => Ok(false),
+        Err(Error::Busy(problem)) if problem.kind == STANDING_PENDING => Ok(false),
         Err(error) => Err(error),
     }
 }

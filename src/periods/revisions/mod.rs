@@ -14,7 +14,7 @@
 //! - Results also follow corrections of events (`corrected.rs`).
 //! - A league uses the journal of its first shard, which gets each hide last: so each hide causes one message.
 
-mod corrected;
+pub(crate) mod corrected;
 pub mod job;
 pub(crate) mod journals;
 pub mod listing;

@@ -73,11 +73,7 @@ pub(crate) async fn begin_moderation(
     board: &Board,
     shard: &Shard,
 ) -> Result<(), Error> {
-    board_notes::note(&engine.store, NotedFor::Revision, board).await?;
-    let until = Instant::now() + engine.store.timeouts.times(HELD_MAX);
-    while store::is_moderation_held(&engine.store, board).await? && Instant::now() < until {
-        sleep(HELD_LOOK_AFTER).await;
-    }
+    begin_change(engine, board).await?;
     if store::count_lines_to_revise(&engine.store, board).await? > WAITING_MAX {
         // The job reports a fault; the member is hidden anyway.
         let due = OnceLock::new();
@@ -102,7 +98,17 @@ pub(crate) async fn begin_moderation(
     }
 }
 
-/// Revises the results of a board until they include all hides that were acknowledged before the call. Later hides may be
+/// Announces that something is about to change which results have to follow, and waits while an erasure needs them unchanged.
+pub(crate) async fn begin_change(engine: &Engine, board: &Board) -> Result<(), Error> {
+    board_notes::note(&engine.store, NotedFor::Revision, board).await?;
+    let until = Instant::now() + engine.store.timeouts.times(HELD_MAX);
+    while store::is_moderation_held(&engine.store, board).await? && Instant::now() < until {
+        sleep(HELD_LOOK_AFTER).await;
+    }
+    Ok(())
+}
+
+/// Revises the results of a board until they include all hides and corrections that were acknowledged before the call. Later hides may be
 /// included, but are not waited for.
 pub(crate) async fn revise(engine: &Engine, id: &BoardId) -> Result<Revised, Error> {
     revise_whole(engine, id, false).await
@@ -154,9 +160,6 @@ async fn revise_due(
     due: &OnceLock<Revised>,
 ) -> Result<Progress, Error> {
     let board = &live.board;
-    if corrected::revise_one(engine, live).boxed().await? {
-        return Ok(Progress::More);
-    }
     let due = if let Some(due) = due.get() {
         due
     } else {
@@ -164,8 +167,12 @@ async fn revise_due(
         if note_journals(engine, live, &mut noted).await? {
             return Ok(Progress::More);
         }
-        due.get_or_init(|| Revised::new(noted))
+        let corrected = corrected::counters(engine, live).await?;
+        due.get_or_init(|| Revised::new(noted, corrected))
     };
+    if corrected::revise_one(engine, live, due).boxed().await? {
+        return Ok(Progress::More);
+    }
     let is_due = |line: &JournalLine| due.up_to(&line.tag) >= Some(line.number);
     let lines = store::lines_to_revise(&engine.store, board, LINES_READ_MAX).await?;
     let Some(cause) = lines.into_iter().find(is_due) else {
