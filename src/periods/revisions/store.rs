@@ -415,10 +415,13 @@ pub async fn read(
             indexes.map(move |index| format!("{}{SEPARATOR}{index}", field(revision)))
         })
         .collect();
-    if fields.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut names = of(Kind::RevisedMembers, fields).await?.into_iter();
+    // A revision by corrections has no members.
+    let names = if fields.is_empty() {
+        Vec::new()
+    } else {
+        of(Kind::RevisedMembers, fields).await?
+    };
+    let mut names = names.into_iter();
     Ok(known
         .into_iter()
         .map(|(revision, change)| {
