@@ -197,7 +197,7 @@ pub struct DefinitionPatchSchema {}
     ),
     request_body(content = Definition, example = json!({
         "title": "Run heroes", "timezone": "Asia/Shanghai", "windows": ["day", "week", "all", "last-7-days"],
-        "initial": ["all"], "uniques": "board", "finalize": "10m",
+        "initial": ["all"], "uniques": "board", "finalize": "10m", "history": "90d",
         "rewards": [{"id": "podium", "window": "day", "ranks": [1, 3], "reward": {"item": "medal"}}]})),
     responses(
         (status = 201, description = "The board was created", body = BoardBody, headers(("ETag" = String, description = "The definition's version"))),

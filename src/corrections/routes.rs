@@ -11,7 +11,7 @@ use crate::domain::ids::{BoardId, EventId};
 use crate::domain::score::ShownScore;
 use crate::events::body::read_event;
 use crate::events::routes::EventSchema;
-use crate::history::routes::KeptEventBody;
+use crate::history::routes::{EventStatusBody, KeptEventBody};
 use crate::http::audited::Audit;
 use crate::http::extract::{
     Json, JsonResponse, JsonResult, Query, Shared, State, invalid, member_id,
@@ -24,10 +24,10 @@ use crate::http::problem::Problem;
 #[serde(deny_unknown_fields)]
 pub struct NamedParams {
     /// The event's member. Needed if events of several members have the id.
-    #[param(max_length = 128, example = "999")]
+    #[param(max_length = 128)]
     member: Option<String>,
     /// The player that sent the event: the `sub` of its token. Needed for events that players sent.
-    #[param(max_length = 128, example = "999")]
+    #[param(max_length = 128)]
     player: Option<String>,
 }
 
@@ -85,7 +85,8 @@ pub struct AmendmentBody {
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct CorrectedEvent {
     /// The event as it counts now.
-    pub event: KeptEventBody,
+    #[schema(value_type = KeptEventBody)]
+    pub event: EventStatusBody,
     /// The standings that had expired. They stay as they were.
     pub expired: Vec<ExpiredStanding>,
 }
@@ -149,7 +150,7 @@ impl CorrectedEvent {
             key: name.key.to_string(),
         });
         Self {
-            event,
+            event: EventStatusBody::Kept(Box::new(event)),
             expired: expired.collect(),
         }
     }
@@ -165,7 +166,7 @@ impl CorrectedEvent {
     params(NamedParams),
     request_body(content = ReasonBody, example = json!({"reason": "a bot"})),
     responses(
-        (status = 200, description = "The event is retracted", body = CorrectedEvent),
+        (status = 200, description = "The event is retracted", body = CorrectedEvent, example = json!({"event": {"status": "kept", "id": "run-88231", "member": "999", "score": 10, "retracted": true, "at": "2026-11-21T12:00:00.412Z", "accepted_at": "2026-11-21T12:00:00.412Z", "outcome": "applied", "voter": null, "channel": null, "device": null, "key": "backend", "data": null}, "expired": []})),
         (status = 404, description = "`board-not-found`, `event-not-kept`"),
         (status = 409, description = "`history-off`, `event-waiting`, `event-of-several`, `board-moving`, `correction-beyond`"),
     )
@@ -192,7 +193,7 @@ pub async fn retract(
     params(NamedParams),
     request_body(content = ReasonBody, example = json!({"reason": "it was no bot"})),
     responses(
-        (status = 200, description = "The event counts", body = CorrectedEvent),
+        (status = 200, description = "The event counts", body = CorrectedEvent, example = json!({"event": {"status": "kept", "id": "run-88231", "member": "999", "score": 10, "retracted": false, "at": "2026-11-21T12:00:00.412Z", "accepted_at": "2026-11-21T12:00:00.412Z", "outcome": "applied", "voter": null, "channel": null, "device": null, "key": "backend", "data": null}, "expired": []})),
         (status = 404, description = "`board-not-found`, `event-not-kept`"),
         (status = 409, description = "`history-off`, `event-waiting`, `event-of-several`, `board-moving`, `correction-beyond`"),
     )
@@ -219,9 +220,9 @@ pub async fn restore(
 #[utoipa::path(
     post, path = "/v1/boards/{board}/events/{event}/correct", operation_id = "correct_event",
     params(NamedParams),
-    request_body(content = ScoreBody, example = json!({"from": 9000, "score": 90, "reason": "typing error of the judge"})),
+    request_body(content = ScoreBody, example = json!({"from": 10, "score": 9, "reason": "typing error of the judge"})),
     responses(
-        (status = 200, description = "The event counts for this score", body = CorrectedEvent),
+        (status = 200, description = "The event counts for this score", body = CorrectedEvent, example = json!({"event": {"status": "kept", "id": "run-88231", "member": "999", "score": 9, "retracted": false, "at": "2026-11-21T12:00:00.412Z", "accepted_at": "2026-11-21T12:00:00.412Z", "outcome": "applied", "voter": null, "channel": null, "device": null, "key": "backend", "data": null}, "expired": []})),
         (status = 404, description = "`board-not-found`, `event-not-kept`"),
         (status = 409, description = "`history-off`, `event-waiting`, `event-of-several`, `score-changed`, `board-moving`, `correction-beyond`"),
         (status = 422, description = "`validation-failed`, `score-out-of-range`"),
@@ -253,9 +254,9 @@ pub async fn correct(
 /// be sent again: it counts once.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/amendments", operation_id = "amend_events",
-    request_body(content = AmendmentBody, example = json!({"event": {"id": "sheet-12", "member": "999", "score": 71, "at": "2026-11-20T12:00:00Z"}, "reason": "the paper list of November"})),
+    request_body(content = AmendmentBody, example = json!({"event": {"status": "kept", "id": "sheet-12", "member": "999", "score": 3, "at": "2026-11-20T12:00:00Z"}, "reason": "the paper list of November"})),
     responses(
-        (status = 200, description = "The event counts, now or before", body = CorrectedEvent),
+        (status = 200, description = "The event counts, now or before", body = CorrectedEvent, example = json!({"event": {"status": "kept", "id": "sheet-12", "member": "999", "score": 3, "retracted": false, "at": "2026-11-20T12:00:00.000Z", "accepted_at": "2026-11-21T12:00:00.412Z", "outcome": "applied", "voter": null, "channel": null, "device": null, "key": "backend", "data": null}, "expired": []})),
         (status = 404, description = "`board-not-found`"),
         (status = 409, description = "`history-off`, `event-waiting`, `member-erased`, `board-moving`, `correction-beyond`"),
         (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-id-reused`; `event-in-future` with the header `Retry-After`"),

@@ -423,8 +423,16 @@ fn as_shown<'a>(document: &'a Value, text: &str) -> Vec<(Method, &'a str, &'a Va
             .iter()
             .position(|known| known["name"] == *tag)
             .unwrap_or_else(|| panic!("{path}: its tag is not listed"));
-        let id = format!("\"operationId\": {}", operation["operationId"]);
-        let place = i64::try_from(tag * text.len() + text.find(&id).unwrap()).unwrap();
+        // What was taken away is brought back.
+        let is_restored = operation["operationId"] == "restore_event";
+        let id = if is_restored {
+            &json!("retract_event")
+        } else {
+            &operation["operationId"]
+        };
+        let id = format!("\"operationId\": {id}");
+        let place = text.find(&id).unwrap() + usize::from(is_restored);
+        let place = i64::try_from(tag * text.len() + place).unwrap();
         let deletes = method == Method::DELETE;
         (deletes, if deletes { -place } else { place })
     };
