@@ -254,7 +254,7 @@ pub async fn correct(
 /// be sent again: it counts once.
 #[utoipa::path(
     post, path = "/v1/boards/{board}/amendments", operation_id = "amend_events",
-    request_body(content = AmendmentBody, example = json!({"event": {"status": "kept", "id": "sheet-12", "member": "999", "score": 3, "at": "2026-11-20T12:00:00Z"}, "reason": "the paper list of November"})),
+    request_body(content = AmendmentBody, example = json!({"event": {"id": "sheet-12", "member": "999", "score": 3, "at": "2026-11-20T12:00:00Z"}, "reason": "the paper list of November"})),
     responses(
         (status = 200, description = "The event counts, now or before", body = CorrectedEvent, example = json!({"event": {"status": "kept", "id": "sheet-12", "member": "999", "score": 3, "retracted": false, "at": "2026-11-20T12:00:00.000Z", "accepted_at": "2026-11-21T12:00:00.412Z", "outcome": "applied", "voter": null, "channel": null, "device": null, "key": "backend", "data": null}, "expired": []})),
         (status = 404, description = "`board-not-found`"),
