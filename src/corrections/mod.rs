@@ -9,8 +9,11 @@
 //! - *the last step*, one script: if no further rows are listed, it changes the row and all entries, also in rolling windows
 //!   and with initial scores. If there are, it returns them, and is called again.
 //!
-//! `work.rs` does this, `counting.rs` says which standings are concerned and what rows add to them.
+//! `work.rs` finds the event and decides what changes, `amending.rs` adds events later. `carrying.rs` carries that out;
+//! `counting.rs` says which standings are concerned, and what rows add to them.
 
+pub mod amending;
+mod carrying;
 mod counting;
 pub mod routes;
 mod store;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
+use super::amending;
 use super::work::{self, Corrected, Correction, Named};
 use crate::domain::data::EntryData;
 use crate::domain::hide::Reason;
@@ -273,7 +274,7 @@ pub async fn amend(
     let event = body.event.get().as_bytes();
     let incoming = read_event(event, |event| event.check(Some(&board), None, arrived_at));
     let incoming = incoming.map_err(|problem| problem.within("/event"))?;
-    let corrected = work::amend(&app.engine, &board, &incoming).await;
+    let corrected = amending::amend(&app.engine, &board, &incoming).await;
     let corrected = corrected.map_err(|error| Problem::from(error).within("/event"))?;
     Ok(JsonResponse(CorrectedEvent::new(corrected, &audit)))
 }
