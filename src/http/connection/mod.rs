@@ -106,7 +106,7 @@ async fn serve(
     let begin = tokio::select! {
         biased;
         () = stopping.begun() => return Ok(()),
-        begin = timeout(times.idle, stream.readable()) => begin,
+        begin = timeout(times.idle, stream.peek(&mut [0])) => begin,
     };
     begin.map_err(|_| TimedOut(Phase::Idle))?.ok();
     let mut watch = Watch::new(Arc::clone(&activity), times);
