@@ -103,10 +103,11 @@ async fn serve(
     stopping: &Stopping,
 ) -> Result<(), TimedOut> {
     // Pools of clients open connections for requests that others take then. Such a one is idle like any other.
+    let mut first = [0];
     let begin = tokio::select! {
         biased;
         () = stopping.begun() => return Ok(()),
-        begin = timeout(times.idle, stream.peek(&mut [0])) => begin,
+        begin = timeout(times.idle, stream.peek(&mut first)) => begin,
     };
     begin.map_err(|_| TimedOut(Phase::Idle))?.ok();
     let mut watch = Watch::new(Arc::clone(&activity), times);

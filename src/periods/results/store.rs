@@ -82,6 +82,10 @@ pub struct ChangeCounters {
     pub corrected: u64,
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
 fn is_none(count: &u64) -> bool {
     *count == 0
 }

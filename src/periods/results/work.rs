@@ -137,14 +137,13 @@ pub async fn period_to_export(
             let lacks_result = found.state == Some(PeriodState::Final) && found.result.is_none();
             if lacks_result && !is_finished.load(Ordering::Relaxed) {
                 // A missing result never comes: the period ended before `finalize` was set.
-                let finished = match section.cohort {
-                    Some(_) => turnover::work::finish_cohort(engine, &live, section).await?,
-                    None => {
-                        let finished = closings::work::finish(engine, &at.board).await?;
-                        // A correction may have given it its first entry.
-                        revisions::work::revise(engine, &at.board).await?;
-                        finished
-                    }
+                let finished = if section.cohort.is_some() {
+                    turnover::work::finish_cohort(engine, &live, section).await?
+                } else {
+                    let finished = closings::work::finish(engine, &at.board).await?;
+                    // A correction may have given it its first entry.
+                    revisions::work::revise(engine, &at.board).await?;
+                    finished
                 };
                 is_finished.store(finished, Ordering::Relaxed);
                 return Err(Error::Again(Outdated::Read));
