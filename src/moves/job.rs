@@ -172,7 +172,7 @@ impl Mover {
             }
             if self.board.history.is_some() {
                 // While the board moves no closed period is corrected, so the old shards have no note of one then.
-                revisions::work::revise(engine, &self.board.id).await?;
+                Box::pin(revisions::work::revise(engine, &self.board.id)).await?;
                 let live = engine.live_board(&self.board.id).await?;
                 if revisions::corrected::is_any_left(engine, &live).await? {
                     queue::give_time().await;
