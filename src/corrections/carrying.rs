@@ -60,7 +60,7 @@ pub(super) async fn watched<T>(
     worked.map(|(Watched::Ended(done) | Watched::Unchanged(done))| done)
 }
 
-/// The change of a row, and what webhooks hear of it.
+/// The change of a row, and the kind of its webhook message.
 pub(super) struct Change<'a> {
     pub(super) kind: MessageKind,
     /// The row before, or the one that is added.

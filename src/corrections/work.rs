@@ -62,7 +62,7 @@ pub struct Corrected {
 }
 
 impl Correction {
-    /// What webhooks are told.
+    /// The kind of its webhook message.
     fn kind(&self) -> MessageKind {
         match self {
             Self::Retract => MessageKind::EventRetracted,
