@@ -7,6 +7,8 @@ use crate::access::stream_tokens::work::StreamSecret;
 use crate::core::Engine;
 use crate::core::hooks::Hooks;
 use crate::core::jobs::instances::Presence;
+use crate::corrections::revocations;
+use crate::corrections::revocations::job::RevocationSchedule;
 use crate::domain::clock::Clock;
 use crate::domain::instance::Part;
 use crate::history;
@@ -33,6 +35,7 @@ pub static HOOKS: Hooks = Hooks {
     plan_work: |engine, id| {
         queue::of(engine).queues.plan(id);
         history::job::plan(engine, id);
+        revocations::job::plan(engine, id);
     },
     // Periods: results depend on which members are hidden.
     begin_moderation: |engine, board, shard| {
@@ -87,6 +90,7 @@ impl Setup {
         });
         // History.
         states.adopt(HistorySchedule::default());
+        states.adopt(RevocationSchedule::default());
         // Profiles.
         states.adopt(self.name_search);
         // Operations.

@@ -18,6 +18,7 @@ use crate::core::jobs::{JobKind, clock};
 use crate::core::read::rollover::Rollover;
 use crate::core::write::left_behind::LeftBehind;
 use crate::core::{Engine, Error};
+use crate::corrections::revocations::job::Revocations;
 use crate::history::job::Histories;
 use crate::moderation::ended_hides::EndedHides;
 use crate::moderation::tasks::job::Tasks;
@@ -65,6 +66,7 @@ pub async fn run(kind: JobKind, engine: &Engine) -> Result<(), Error> {
         JobKind::Outboxes => engine.run(&Outboxes).await,
         JobKind::Webhooks => deliveries::job::deliver(engine).await,
         JobKind::History => engine.run(&Histories).await,
+        JobKind::Revocations => engine.run(&Revocations).await,
         JobKind::Revisions => engine.run(&Revisions).await,
         JobKind::Closings => engine.run(&ClosePeriods).await,
         JobKind::Queues => engine.run(&ApplyQueues).await,

@@ -1,4 +1,4 @@
--- correct.lua: changes or adds a row of a member, and makes its entries again from what then counts (lib/history.lua).
+-- correct.lua: changes rows of a member, or adds one, and makes its entries again from what then counts (lib/history.lua).
 -- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/changed.lua, lib/standing.lua, lib/hidden.lua, lib/follow.lua, lib/return.lua, lib/flush_last.lua, lib/expiry.lua, lib/periods.lua, lib/erasures.lua, lib/record.lua, lib/turnouts.lua, lib/ordered.lua, lib/history.lua, lib/derived.lua, lib/sums.lua, lib/past_initial.lua
 --
 -- The caller has read the rows of the member since the correction began (watch.lua), and says what they add to each
@@ -32,12 +32,12 @@
 --   initial     key index of the standing of the initial scores, 0: none
 --   closes      as in initial.lua
 --   turnouts, tag, by_member   `periods`, `tag` and `by_member` of `turnouts` in apply.lua, no periods if nothing is counted. Each
---               period also has ends, expires_closed
---   counted     how many events of these periods count more than before, but for an added one
---   added       of an event that is added: {fingerprint, tie key, voter ('' for none)}
--- ARGV[2…] for each of `standings`: its fold from the call before, '' at the beginning; and then of the row: its id; the row as
---          the caller has read it, '' for one that is added; the row from now on, or of one that is added what it has after the
---          record
+--               period also has ends, expires_closed, and how many of its events count more than before, but for an added one
+--   revocation  as in apply.lua, for the row of an event that is added
+--   added       of an event that is added, alone: {fingerprint, tie key, voter ('' for none)}
+-- ARGV[2…] for each of `standings`: its fold from the call before, '' at the beginning; and then for each row: its id; the row
+--          as the caller has read it, '' for one that is added; the row from now on, or of one that is added what it has after
+--          the record
 --
 -- Reply: {'STALE'} | {'AGAIN'}: the watch has ended, or a row is another one
 --   | {'FOLDED', for each of `standings`: its fold}
@@ -56,7 +56,7 @@ local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])
 local layout, member = args.layout, args.member
-local head = call('HMGET', HEAD, 'version', 'watched', 'moving', 'hides', 'closed_until', 'erased', 'accepted', 'revocation')
+local head = call('HMGET', HEAD, 'version', 'watched', 'moving', 'hides', 'closed_until', 'erased', 'accepted')
 if head[1] ~= args.version then return {'STALE'} end
 load_history()
 local number, _, watched = parts_of_watch(head[2])
@@ -106,18 +106,23 @@ if #listed > 0 then
   reply[2] = seen
   return reply
 end
-local id, row_before, row_after = unpack(ARGV, #args.standings + 2)
-if (call('HGET', history.rows, id) or '') ~= row_before then return refuse('AGAIN') end
+-- The ids of the rows, and the rows from now on.
+local ids, after = {}, {}
+local first = #args.standings + 2
+for place = first, #ARGV, 3 do ids[#ids + 1], after[#after + 1] = ARGV[place], ARGV[place + 2] end
+for place, row in ipairs(call('HMGET', history.rows, unpack(ids))) do
+  if (row or '') ~= ARGV[first + 3 * place - 2] then return refuse('AGAIN') end
+end
 if call('HEXISTS', beside_registry(REGISTRY, KIND_ERASING), member) == 1 then return refuse('GONE') end
 
 -- Everything that can refuse the correction comes before the first write.
 
 local barrier, expired, erasure = tonumber(head[5]), {}, nil
 if added then
-  if call('EXISTS', history.id_prefix .. id) == 1 then return refuse('AGAIN') end
+  if call('EXISTS', history.id_prefix .. ids[1]) == 1 then return refuse('AGAIN') end
   if head[6] then
     load_hides()
-    if call('HEXISTS', history.rows, stub_name(head[6], id)) == 1 then return refuse('REUSED') end
+    if call('HEXISTS', history.rows, stub_name(head[6], ids[1])) == 1 then return refuse('REUSED') end
     erasure = load_erasures(REGISTRY, head[6], {member})[1]
     if erasure and time_of_tie_key(layout, added[2]) <= erasure.instant then
       return refuse('ERASED', number_text(erasure.instant))
@@ -249,7 +254,7 @@ local function add_event()
   local record = make_record(added[1], added[2], flags)
   if erasure then record = record .. struct.pack(ERASURE_FORM, erasure.number) end
   local accepted = accepted_after(tonumber(head[7] or 0), args.now)
-  add_row(history, id, make_row(0, accepted, tonumber(head[8] or 0), record, row_after))
+  add_row(history, ids[1], make_row(0, accepted, args.revocation, record, after[1]))
   if turnouts then
     turnouts.count(all_turnouts, 1, added[3])
     turnouts.flush(args.now)
@@ -260,8 +265,10 @@ end
 if added then
   add_event()
 else
-  call('HSET', history.rows, id, row_after)
-  capture(KIND_EVENTS, history.rows, id)
+  for place, id in ipairs(ids) do
+    call('HSET', history.rows, id, after[place])
+    capture(KIND_EVENTS, history.rows, id)
+  end
 end
 -- Notes the closed periods that were changed.
 local function note_corrected()
@@ -277,13 +284,13 @@ local function note_corrected()
 end
 
 if #corrected > 0 then note_corrected() end
-for _, turnout in ipairs(args.counted ~= 0 and args.turnouts or {}) do
-  local key, expires = KEYS[turnout[1]], turnout[3]
-  if expires == 0 or expires > args.now then
+for _, turnout in ipairs(args.turnouts) do
+  local key, expires, counted = KEYS[turnout[1]], turnout[3], turnout[6]
+  if counted ~= 0 and (expires == 0 or expires > args.now) then
     note_change()
     -- Shards have shares of the count, one of which may be negative.
     local is_new = call('EXISTS', key) == 0
-    call('HINCRBY', key, args.tag, args.counted)
+    call('HINCRBY', key, args.tag, counted)
     if is_new then keep_until(REGISTRY, key, expires, args.now) end
     capture(KIND_TURNOUT, key)
   end

@@ -10,12 +10,13 @@
 --                  the id of each of its events (lib/member_index.lua)
 --   …:folded       next to a standing, hash: member -> its folded entry as in `…:members`, '' for none
 -- and fields of the head: `events_from`: of what was accepted before this instant (ms) rows may be gone; `accepted`: the
--- latest time (us) in `taken`; `revocation`; `watched` (see `note_watched`).
+-- latest time (us) in `taken`; `watched` (see `note_watched`).
 -- A folded entry is there as soon as a member has a row in a period in which events without rows may count; elsewhere only
 -- if rows have run out. src/domain/history.rs says which periods these are.
 --
--- A row, big-endian: flags, when it was accepted (us), the last revocation before that, the length of the record, the record
--- (lib/record.lua), and what only the service reads (src/domain/history.rs), of which scripts find the member.
+-- A row, big-endian: flags (1: retracted; 2: revoked), when it was accepted (us), the last revocation before that, the length of
+-- the record, the record (lib/record.lua), and what only the service reads (src/domain/history.rs), of which scripts find the
+-- member.
 --
 -- After an erasure only a *stub* is left of a row, under a name that is a keyed hash of its id: flags, when it was accepted,
 -- 0, the length of the rest; a keyed hash of the fingerprint; and the tie key. It is in no index but `taken`.
@@ -74,9 +75,9 @@ local function is_stub(row)
   return string.byte(row, 1) >= STUB
 end
 
--- Whether the event of a row was taken back by hand.
+-- Whether no standing counts the event of a row: it was retracted, or a revocation covers it.
 local function is_out(row)
-  return string.byte(row, 1) % 2 == 1
+  return string.byte(row, 1) % 4 > 0
 end
 
 -- When the event of a row was accepted (us), its tie key, and its member ('' if it is a stub).

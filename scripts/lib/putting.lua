@@ -24,16 +24,15 @@ local function write_id(putting, id)
   written[count + 1], written[count + 2] = id, putting.entries_of[id]
 end
 
--- Puts an event that is not there, and returns whether there was room for it. `late`: its field if from the log.
-local function put_event(putting, id, event, late)
+-- Puts an event that is not there, and returns whether there was room for it. `revocation`: its field, 0 for none; `late`: its
+-- field if from the log.
+local function put_event(putting, id, event, revocation, late)
   local bytes = putting.bytes + bytes_of_entry(id, event)
   if bytes > putting.room then return false end
-  local entry
-  if late then
-    entry = redis.call('XADD', putting.queue, '*', 'id', id, 'event', event, 'late', late)
-  else
-    entry = redis.call('XADD', putting.queue, '*', 'id', id, 'event', event)
-  end
+  local fields = {'id', id, 'event', event}
+  if late then fields[#fields + 1], fields[#fields + 2] = 'late', late end
+  if revocation > 0 then fields[#fields + 1], fields[#fields + 2] = 'revocation', revocation end
+  local entry = redis.call('XADD', putting.queue, '*', unpack(fields))
   local waiting = putting.entries_of[id]
   putting.entries_of[id] = waiting and waiting .. ' ' .. entry or entry
   putting.bytes = bytes

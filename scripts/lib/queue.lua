@@ -6,7 +6,8 @@
 --   queue   stream: an entry for each event, with the fields `id` and `event`: the event's id, and the rest of it, a
 --           MessagePack array: its fingerprint is first, its member second, the instant that it counts for fifth
 --           (src/domain/queued.rs). An event from the log has a third field, `late`: the barrier of the closing after whose
---           ends it was appended (take.lua), ms since the epoch; 0: of none
+--           ends it was appended (take.lua), ms since the epoch; 0: of none. On boards with revocations (lib/history.lua) there
+--           is also `revocation`, the last one before the event was queued
 --   ids     hash: id of an event -> its entries, separated by spaces: exactly those in the stream. There are several if
 --           events with different content share an id
 --   state   hash: bytes (of all entries), indexed ('1': the index of queues has this one), epoch (how often it was removed)
@@ -107,14 +108,16 @@ local function open_queue(head, registry, queue, ids, state, listed_under)
 end
 
 -- Of the entries that a value of the hash of ids, or nil, names, the one with this content: the entry, its event as stored,
--- as a list, and `late` (0: it is not); nil if there is none.
+-- as a list, `late` (0: it is not), and `revocation` (0: none); nil if there is none.
 local function entry_with(queue, text, fingerprint)
   for entry in string.gmatch(text or '', '%S+') do
     local found = redis.call('XRANGE', queue, entry, entry)[1]
     -- An entry may have been removed by hand, or damaged: it equals none.
-    local event, late = found and found[2][4], found and found[2][6]
-    local parts = read_event(event)
-    if parts and parts[1] == fingerprint then return entry, event, parts, tonumber(late or 0) end
+    local fields = found and fields_by_name(found) or {}
+    local parts = read_event(fields.event)
+    if parts and parts[1] == fingerprint then
+      return entry, fields.event, parts, tonumber(fields.late or 0), tonumber(fields.revocation or 0)
+    end
   end
 end
 

@@ -54,6 +54,7 @@ local function open_queued(head, registry, queue, events)
       -- A repetition of the call that took the event, made below the caller.
       return type(known) == 'string' and known or {GONE}
     end
+    events.revoked_before[e] = queue.revocations[e]
     local answer = events.carry_out(e, barrier)
     if was_taken(answer) then leave(id, entry, queue.bytes[e]) end
     return answer
@@ -61,10 +62,11 @@ local function open_queued(head, registry, queue, events)
 
   local function carry_out_new(e)
     local id = event_ids[e]
-    local entry, event, parts, late = entry_with(stream, entries_of[id], events.fingerprints[e])
+    local entry, event, parts, late, revocation = entry_with(stream, entries_of[id], events.fingerprints[e])
     if not entry then return events.carry_out(e, events.barrier) end
     -- What waits was taken into the queue before the barrier rose. See src/domain/queued.rs.
     local at, queued_at = parts[5], parts[6]
+    events.revoked_before[e] = revocation
     local is_as_queued = events.time_of(e) == at + TIE_KEY_OF_EPOCH or records[keys[ids[e]]]
     local answer = is_as_queued and events.carry_out(e, barrier_of_queued(late))
     if not answer or answer[1] == REFUSED then return {WAITING, number_text(at), number_text(queued_at)} end

@@ -23,6 +23,7 @@
 --   confirm       as in apply.lua
 --   remember      text; ms for which known ids under which an event is put are remembered at least, from now on: until the
 --                 event has certainly been applied
+--   revocation    the last revocation of events (lib/history.lua), 0 for none
 --   ids           of the events
 -- ARGV[2…] the events without their ids, as the queue stores them
 --
@@ -32,7 +33,7 @@
 --   'BEFORE_BARRIER'  it is before the barrier of the shard (close_shard.lua), and is not in the queue
 --   'NO_ROOM'         there is no room for it, and it is not in the queue
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state
---   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, confirm=false, remember='1000', ids={'x1'}} event
+--   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, confirm=false, remember='1000', revocation=0, ids={'x1'}} event
 --   reply {'OK'}
 
 local BOARD, REGISTRY, QUEUE, IDS, STATE = unpack(KEYS)
@@ -60,7 +61,7 @@ for e, id in ipairs(args.ids) do
     tell(e, {'KNOWN', known})
   elseif barrier and instant_of(event) < barrier * 1000 then
     tell(e, 'BEFORE_BARRIER')
-  elseif not put_event(putting, id, event) then
+  elseif not put_event(putting, id, event, args.revocation) then
     tell(e, 'NO_ROOM')
   end
 end

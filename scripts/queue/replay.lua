@@ -13,7 +13,7 @@
 --
 -- Names in capitals are in src/redis/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
---   version, epoch, bytes_max, room, remember   as in put.lua
+--   version, epoch, bytes_max, room, remember, revocation   as in put.lua
 --   letter   its entry among the dead letters
 --
 -- Reply: {'OK', by how many bytes the queue grew} | {'STALE'} | {'UNINDEXED', epoch}: as in put.lua; else nothing done:
@@ -23,7 +23,7 @@
 --                        text
 --   {'NO_ROOM'}          there is no room for it in the queue
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state st:{b}:1:dead
---   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', letter='1795305600123-0'}
+--   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', revocation=0, letter='1795305600123-0'}
 --   reply {'OK', 154}
 
 local BOARD, REGISTRY, QUEUE, IDS, STATE, DEAD_LETTERS = unpack(KEYS)
@@ -61,7 +61,14 @@ if not (fingerprint and entry_with(QUEUE, entries, fingerprint)) then
   if not queue_bytes then return {'UNINDEXED', epoch} end
   bytes = bytes_of_entry(id, event)
   if bytes > math.min(args.room, args.bytes_max - queue_bytes) then return {'NO_ROOM'} end
-  local entry = redis.call('XADD', QUEUE, '*', unpack(letter[2], OWN_VALUES + 1))
+  -- As it is stored, but it comes after all revocations.
+  local fields = {}
+  for place = OWN_VALUES + 1, #letter[2], 2 do
+    local name, value = letter[2][place], letter[2][place + 1]
+    if name ~= 'revocation' then fields[#fields + 1], fields[#fields + 2] = name, value end
+  end
+  if args.revocation > 0 then fields[#fields + 1], fields[#fields + 2] = 'revocation', args.revocation end
+  local entry = redis.call('XADD', QUEUE, '*', unpack(fields))
   redis.call('PEXPIRE', beside_registry(REGISTRY, KIND_EVENT_ID .. ':') .. id, args.remember, 'GT')
   redis.call('HSET', IDS, id, entries and entries .. ' ' .. entry or entry)
   redis.call('HINCRBY', STATE, 'bytes', bytes)

@@ -19,7 +19,7 @@
 --
 -- Names in capitals are in src/redis/protocol.rs.
 -- ARGV[1]  MessagePack of a map:
---   version, epoch, bytes_max, room, remember   as in put.lua
+--   version, epoch, bytes_max, room, remember   as in put.lua; there is a `revocation` for each event below
 --   partition   text
 --   base        the offset from which the caller has all records of the shard; upto: up to which; upto >= base
 --   first       the first offset that the log had when the caller began: earlier ones can't be read again
@@ -27,6 +27,7 @@
 --   former      map, sharding -> which of its shards each of the events was in
 -- and the events, in columns, in the order of their offsets; there may be none:
 --   ids, offsets
+--   revocations  the last revocation before each, 0 for none
 -- ARGV[2…] the events without their ids, as the queue stores them
 --
 -- Reply: {'OK', next offset of the partition, by how many bytes the queue grew}: if the offset is less than `upto`, there
@@ -36,7 +37,7 @@
 --   {'GONE_BACK'}    there is a gap
 -- Example: KEYS st:{b} st:{b}:1:keys st:{b}:1:queue st:{b}:1:queue-ids st:{b}:1:queue-state st:{b}:1:intake
 --   ARGV {version='1-1', epoch='0', bytes_max=1000, room=1000, remember='1000', partition='events/3', base=7, upto=9,
---     first=0, is_known=false, former={}, ids={'x1'}, offsets={8}} event  reply {'OK', '9', 154}
+--     first=0, is_known=false, former={}, ids={'x1'}, offsets={8}, revocations={0}} event  reply {'OK', '9', 154}
 
 local BOARD, REGISTRY, QUEUE, IDS, STATE, INTAKE = unpack(KEYS)
 require_slot(BOARD)
@@ -95,7 +96,7 @@ if #left > 0 then
     local waits, _, its_late = known_event(putting, ids[e], ARGV[e + 1])
     -- What waits as late may yet be refused, and this event may not.
     local is_there = waits and (late_here ~= '0' or its_late == 0)
-    if not is_there and not put_event(putting, ids[e], ARGV[e + 1], late_here) then
+    if not is_there and not put_event(putting, ids[e], ARGV[e + 1], args.revocations[e], late_here) then
       reached = offsets[e]
       break
     end

@@ -83,6 +83,10 @@ table! {
         A::board(Moderate).audited() => corrections::routes::restore;
         A::board(Moderate).audited() => corrections::routes::correct;
         A::board(Moderate).audited() => corrections::routes::amend;
+        A::board(Moderate).audited() => corrections::revocations::routes::revoke;
+        A::board(Moderate).or_with(&[Configure]) => corrections::revocations::routes::list;
+        A::board(Moderate).or_with(&[Configure]) => corrections::revocations::routes::get;
+        A::board(Moderate).audited() => corrections::revocations::routes::restore;
         A::each(Write).for_players() => events::routes::post_many;
         A::board(Read) => quotas::routes::get;
     }

@@ -30,6 +30,8 @@ const OF_MEMBER: [&str; 2] = ["member", "player"];
 const OF_MEMBERS: [&str; 3] = ["members", "scores", "ids"];
 /// Fields whose names contain one of these are secrets.
 const SECRETS: [&str; 4] = ["secret", "password", "token", "authorization"];
+/// Fields with the address of somebody whose events are meant.
+const ADDRESS: &str = "ip";
 /// Fields whose names contain this are URLs, which may have a password.
 const URL: &str = "url";
 /// Fields about a person, in a request whose path names a member.
@@ -148,7 +150,8 @@ fn rename_field(
 ) {
     let name = name.to_ascii_lowercase();
     let is_secret = SECRETS.iter().any(|secret| name.contains(secret));
-    let is_left_out = is_secret || (is_personal && PERSONAL.contains(&name.as_str()));
+    let is_left_out =
+        is_secret || name == ADDRESS || (is_personal && PERSONAL.contains(&name.as_str()));
     match value {
         Value::Null => {}
         value if is_left_out => *value = LEFT_OUT.into(),
@@ -280,6 +283,8 @@ mod tests {
             json!({"name": "Ann", "Client_Secret": "…", "token": null, "quotas": [{"name": "q"}]})
         );
         assert_eq!(redacted(sent, true)["name"], "…");
+        let of_address = redacted(json!({"ip": "192.0.2.7", "voter": "v"}), false);
+        assert_eq!(of_address, json!({"ip": "…", "voter": "v"}));
     }
 
     #[test]

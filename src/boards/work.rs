@@ -436,6 +436,9 @@ fn check_shards(board: &Board, definition: &Definition, draft: &Draft) -> Result
         Draft::Spread(_) if board.placement.next.is_some() => {
             format!("the board is moving to {wanted} shards; it can move again once it is there")
         }
+        Draft::Spread(_) if board.revoking().is_some() => {
+            return Err(Problem::revocation_running(&board.id).into());
+        }
         Draft::Spread(_) => return Ok(()),
         Draft::Whole(_) | Draft::Patch(_) => format!(
             "the board has {wanted} shards; to move it, send PUT /v1/boards/{}/shards",

@@ -158,7 +158,7 @@ impl Check<'_> {
                 let is_old = shard.has_unkept(&write.standing.period);
                 let zset = keys::sorted_set(shard, &write.standing);
                 let (_, added) = added.entry(zset).or_insert((u8::from(is_old), Vec::new()));
-                if !row.is_out {
+                if !row.is_out() {
                     added.push(row.args(shard, &write));
                 }
             }

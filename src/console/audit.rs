@@ -29,6 +29,8 @@ POST /v1/boards/{board}/events/{event}/retract|Event retracted|warn
 POST /v1/boards/{board}/events/{event}/restore|Event restored|good
 POST /v1/boards/{board}/events/{event}/correct|Event corrected|warn
 POST /v1/boards/{board}/amendments|Event added|warn
+POST /v1/boards/{board}/revocations|Events revoked|warn
+POST /v1/boards/{board}/revocations/{revocation}/restore|Revocation restored|good
 PUT /v1/boards/{board}/hidden/{member}|Member hidden|warn
 DELETE /v1/boards/{board}/hidden/{member}|Member brought back|good
 POST /v1/moderation|Member hidden on many boards|warn

@@ -34,11 +34,17 @@ const QUEUE: &str = "Events & queue";
 
 /// The pages of a board: the tab, the part of it, its address below the board, and what a visitor needs to see it. A page
 /// of a window has that of the window instead of `{}`.
-const PAGES: [(&str, &str, &str, Scope); 10] = [
+const PAGES: [(&str, &str, &str, Scope); 11] = [
     ("Standings", "Standings", "", Scope::Read),
     ("Results", "Results", "/standings/{}/periods", Scope::Read),
     ("Charts", "Charts", "/standings/{}/charts", Scope::Read),
     (MODERATION, "Hidden members", "/hidden", Scope::Moderate),
+    (
+        MODERATION,
+        "Revoked events",
+        "/revocations",
+        Scope::Moderate,
+    ),
     (QUEUE, "Events", "/events", Scope::Write),
     (QUEUE, "Queue", "/queue", Scope::Configure),
     (QUEUE, "Quotas", "/quotas", Scope::Read),

@@ -60,6 +60,7 @@ mod profiles;
 mod queue;
 mod quotas;
 mod result;
+mod revoked;
 mod secret;
 mod service;
 mod session;
@@ -92,6 +93,7 @@ use self::page::show;
 use self::prelude::*;
 use self::queue::{QueuePage, QueuesPage};
 use self::result::ResultPage;
+use self::revoked::RevokedPage;
 use self::upkeep::{DeletePage, UpkeepPage};
 use self::webhooks::{WebhookPage, WebhooksPage};
 use crate::access::Gate;
@@ -213,6 +215,11 @@ fn of_board() -> Router {
         .route("/hidden", get(hidden::list))
         .route("/hide", post(hidden::hide))
         .route("/unhide", post(hidden::unhide))
+        .route(
+            "/revocations",
+            get(show::<RevokedPage>).post(revoked::revoke),
+        )
+        .route("/restore-revocation", post(order::<RevokedPage>))
         .route("/erase", post(order::<CasePage>))
         .route("/tier", post(order::<CasePage>))
         .route("/join", post(order::<CasePage>))

@@ -21,6 +21,7 @@ const ORDERS: &str = "\
 /boards/{board}/leave ¦ POST /v1/boards/{board}/league/leave ¦ member ¦ ¦ /boards/{board}/standings/{window}/member?member&key&done ¦ left
 /boards/{board}/retract ¦ POST /v1/boards/{board}/events/{event}/retract?member&player ¦ reason ¦ ¦ /boards/{board}/standings/{window}/member?member&key&older&done ¦ retracted
 /boards/{board}/restore ¦ POST /v1/boards/{board}/events/{event}/restore?member&player ¦ reason ¦ ¦ /boards/{board}/standings/{window}/member?member&key&older&done ¦ restored
+/boards/{board}/restore-revocation ¦ POST /v1/boards/{board}/revocations/{revocation}/restore ¦ reason ¦ ¦ /boards/{board}/revocations?done ¦ events-restored
 /boards/{board}/standings/{window}/periods/{key}/claim ¦ PUT /v1/boards/{board}/standings/{window}/periods/{key}/rewards/{rule}/members/{member}/claim ¦ by ¦ ¦ /boards/{board}/standings/{window}/periods/{key}?cohort&after&done ¦ claimed
 /member/delete-profile ¦ DELETE /v1/members/{member}/profile ¦ ¦ member ¦ /member?member&done ¦ deleted
 /member/erase ¦ DELETE /v1/members/{member} ¦ ¦ member ¦ /jobs/{id} ¦

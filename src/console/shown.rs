@@ -243,6 +243,9 @@ pub(super) fn done(what: &str) -> Option<&'static str> {
         }
         "retracted" => "The event is retracted: no standing counts it any more.",
         "restored" => "The event is restored: it counts again.",
+        "revoked" => "The events are revoked, or are being revoked: see below.",
+        "counted" => "Nothing has changed: see below what would be revoked.",
+        "events-restored" => "The events are restored, or are being restored: see below.",
         "corrected" => "The score of the event is corrected.",
         "sent" => "The event is sent. This is what has become of it.",
         "profiles" => "The profiles are stored.",

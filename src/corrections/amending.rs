@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use super::carrying::{Carried, Change, Watched, carry_out, watched};
-use super::store::{self, AddedArgs, ChangedRow};
+use super::carrying::{Carried, Change, Watched, carry_out_one, watched};
+use super::store::{self, AddedArgs};
 use super::work::{Corrected, require_bounds};
 use crate::core::board::store::boards;
 use crate::core::write::events::IncomingEvent;
@@ -70,19 +68,20 @@ async fn amend_on(
         return Err(rejected(Rejection::InFuture));
     }
     let row = StoredRow {
-        is_out: false,
+        is_retracted: false,
+        is_revoked: false,
         accepted_at: now,
+        revocation: own.last_revocation(),
         at,
         erasure: 0,
         status: Status::Applied,
         details: RowDetails::new(own, event),
     };
     require_bounds(own, &row, now)?;
-    let changed = ChangedRow {
+    let change = Change {
         id: id.clone(),
-        before: Bytes::new(),
-        after: row.details.encode(),
-        counted: 0,
+        before: None,
+        after: row,
         added: Some(AddedArgs::new(own, event, at)),
     };
     let read = async || {
@@ -103,13 +102,8 @@ async fn amend_on(
             }
             return Ok(Watched::Unchanged(None));
         }
-        let kind = MessageKind::EventAmended;
-        let change = Change {
-            kind,
-            row: &row,
-            changed: &changed,
-        };
-        match carry_out(engine, &live, own, watch, &change).await? {
+        let change = (MessageKind::EventAmended, change);
+        match carry_out_one(engine, &live, own, watch, change).await? {
             Carried::Out(expired) => Ok(Watched::Ended(Some(expired))),
             Carried::Gone => {
                 engine.forget_all(&own.id).await?;

@@ -1,5 +1,6 @@
-//! Carries out the change of a row: reads the member's rows in parts, and changes the row and all entries in a last step.
+//! Carries out changes of a member's rows: reads its rows in parts, and changes the rows and all entries in a last step.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -7,13 +8,13 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::counting::Concerned;
-use super::store::{self, Added, ChangedRow, CorrectionCall, Ended, Folds, Watch};
+use super::store::{self, Added, AddedArgs, CorrectionCall, Ended, Folds, Watch};
 use crate::core::board::store::board_notes::{self, NotedFor};
 use crate::core::write::store::events::StoredRow;
 use crate::core::{Engine, Error, LiveBoard, Outdated};
 use crate::domain::board::Board;
 use crate::domain::event::Rejection;
-use crate::domain::ids::MemberId;
+use crate::domain::ids::{EventId, MemberId};
 use crate::domain::message::{Message, MessageKind};
 use crate::domain::period::Period;
 use crate::domain::plan::StandingName;
@@ -60,12 +61,34 @@ pub(super) async fn watched<T>(
     worked.map(|(Watched::Ended(done) | Watched::Unchanged(done))| done)
 }
 
-/// The change of a row, and the kind of its webhook message.
-pub(super) struct Change<'a> {
-    pub(super) kind: MessageKind,
-    /// The row before, or the one that is added.
-    pub(super) row: &'a StoredRow,
-    pub(super) changed: &'a ChangedRow,
+/// The change of a row.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    /// The id of its event.
+    pub(super) id: EventId,
+    /// The row as it was read; `None` if it is added.
+    pub(super) before: Option<(Bytes, StoredRow)>,
+    /// As it is to be from now on.
+    pub(super) after: StoredRow,
+    /// What one that is added has besides.
+    pub(super) added: Option<AddedArgs>,
+}
+
+impl Change {
+    /// How many events count more than before, but for an added one.
+    pub(super) fn counted(&self) -> i64 {
+        let counts = |row: &StoredRow| i64::from(!row.is_out());
+        let before = self.before.as_ref();
+        before.map_or(0, |(_, before)| counts(&self.after) - counts(before))
+    }
+
+    /// The row from now on as it is stored; of one that is added, its details.
+    pub(super) fn stored(&self) -> Result<Vec<u8>, StoreError> {
+        match &self.before {
+            Some((stored, _)) => self.after.encode_over(stored),
+            None => Ok(self.after.details.encode()),
+        }
+    }
 }
 
 /// How a change ended.
@@ -76,16 +99,42 @@ pub(super) enum Carried {
     Gone,
 }
 
-/// Changes a row and the standings in which it counts.
-pub(super) async fn carry_out(
+/// Changes one row and the standings in which it counts, and tells webhooks and the job that revises results.
+pub(super) async fn carry_out_one(
     engine: &Engine,
     live: &LiveBoard,
     own: &Shard,
     watch: &Watch,
-    change: &Change<'_>,
+    (kind, change): (MessageKind, Change),
 ) -> Result<Carried, Error> {
-    let Change { kind, row, changed } = *change;
-    let concerned = Concerned::by(own, row);
+    let at = change.after.at;
+    let has_results = own.closes_periods();
+    if has_results {
+        // Before, so that no crash loses it, and after, in case the job has handled it meanwhile.
+        revisions::work::begin_change(engine, &live.board).await?;
+    }
+    let carried = carry_out(engine, own, watch, &[change]).await;
+    if has_results {
+        board_notes::note(&engine.store, NotedFor::Revision, &live.board).await?;
+    }
+    let carried = carried?;
+    if matches!(carried, Carried::Out(_)) {
+        post(engine, live, (kind, at), &watch.occasion(own)).await?;
+    }
+    Ok(carried)
+}
+
+/// Changes rows of one member and the standings in which they count. An added row is alone.
+pub(super) async fn carry_out(
+    engine: &Engine,
+    own: &Shard,
+    watch: &Watch,
+    changes: &[Change],
+) -> Result<Carried, Error> {
+    let Some(Change { after: row, .. }) = changes.first() else {
+        return Ok(Carried::Out(Vec::new()));
+    };
+    let concerned = Concerned::by(own, changes);
     let call = CorrectionCall {
         store: &engine.store,
         shard: own,
@@ -96,22 +145,16 @@ pub(super) async fn carry_out(
     let mut work = Work {
         call,
         range: RowRange::Member(row.details.member.clone(), concerned.between),
-        changed,
-        added: changed.added.as_ref().map(|_| row),
+        changes,
+        changed: changes
+            .iter()
+            .map(|change| (&change.id, &change.after))
+            .collect(),
         folds: vec![Bytes::new(); concerned.standings.len()],
         parts: Vec::new(),
     };
-    let has_results = own.closes_periods();
-    if has_results {
-        // Before, so that no crash loses it, and after, in case the job has handled it meanwhile.
-        revisions::work::begin_change(engine, &live.board).await?;
-    }
-    let ended = work.run().await;
-    if has_results {
-        board_notes::note(&engine.store, NotedFor::Revision, &live.board).await?;
-    }
     let rejected = |rejection| Error::rejected(own, rejection, row.at, engine.clock.now());
-    let expired = match ended? {
+    let expired = match work.run().await? {
         Ended::Done(expired) => expired,
         Ended::More(..) | Ended::Again => return Err(Error::Again(Outdated::Read)),
         Ended::Gone => return Ok(Carried::Gone),
@@ -120,7 +163,6 @@ pub(super) async fn carry_out(
         Ended::Erased(at) => return Err(rejected(Rejection::Erased(at))),
         Ended::Reused => return Err(rejected(Rejection::IdReused)),
     };
-    post(engine, live, (kind, row.at), &watch.occasion(own)).await?;
     let names = expired.iter().filter_map(|place| {
         let period = concerned.standings.get(*place)?.standing.period;
         let window = Window::Period(period.unit);
@@ -151,7 +193,7 @@ async fn post(
     Ok(board_notes::note(store, NotedFor::Outbox, board).await?)
 }
 
-fn name_of(board: &Board, period: &Period) -> StandingName {
+pub(super) fn name_of(board: &Board, period: &Period) -> StandingName {
     StandingName {
         window: Window::Period(period.unit).to_string().into(),
         key: board.calendar.key(period).into(),
@@ -181,9 +223,9 @@ async fn begin(engine: &Engine, shard: &Shard, member: &MemberId) -> Result<Watc
 struct Work<'a> {
     call: CorrectionCall<'a>,
     range: RowRange,
-    changed: &'a ChangedRow,
-    /// The row that is added, if one is.
-    added: Option<&'a StoredRow>,
+    changes: &'a [Change],
+    /// The changed rows, by their ids, as they are to be.
+    changed: HashMap<&'a EventId, &'a StoredRow>,
     folds: Folds,
     /// For each part of the rows, the last first: the first text that it covers, and how many bytes of texts were listed when
     /// it was read.
@@ -221,10 +263,12 @@ impl Work<'_> {
     /// The last step, with the rest of the rows.
     async fn end(&mut self, rest: Vec<PlacedRow>) -> Result<Ended, StoreError> {
         let (mut rows, mut seen) = (self.read(&rest)?, 0);
-        rows.extend(self.added.cloned());
+        let is_added = |change: &&Change| change.before.is_none();
+        let added = self.changes.iter().filter(is_added);
+        rows.extend(added.map(|change| change.after.clone()));
         for _ in 0..LAST_STEPS_MAX {
             let added = self.added(&rows);
-            let last = (self.changed, seen);
+            let last = (self.changes, seen);
             match store::correct(&self.call, &self.folds, &added, last).await? {
                 Ended::More(listed, placed) => {
                     let further = self.unread(placed, seen);
@@ -262,20 +306,17 @@ impl Work<'_> {
         unread
     }
 
-    /// Reads rows, the changed one as it is to be.
+    /// Reads rows, the changed ones as they are to be.
     fn read(&self, placed: &[PlacedRow]) -> Result<Vec<StoredRow>, StoreError> {
         let mut rows = Vec::with_capacity(placed.len());
         for placed in placed {
             let id = self.range.event_id(&placed.text);
-            let is_changed = id.as_ref() == Some(&self.changed.id);
-            let row: &[u8] = if is_changed {
-                &self.changed.after
-            } else {
-                &placed.row
-            };
-            // Without one its member is being erased, which the last step notices.
-            if !row.is_empty() {
-                rows.extend(StoredRow::read(self.call.shard, row)?);
+            let changed = id.and_then(|id| self.changed.get(&id).copied());
+            if let Some(changed) = changed {
+                rows.push(changed.clone());
+            } else if !placed.row.is_empty() {
+                // Without one its member is being erased, which the last step notices.
+                rows.extend(StoredRow::read(self.call.shard, &placed.row)?);
             }
         }
         Ok(rows)

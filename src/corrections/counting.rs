@@ -1,11 +1,19 @@
 //! Which standings a correction changes, and what rows add to them.
 
+use std::collections::BTreeMap;
+
+use super::carrying::Change;
 use crate::core::write::store::events::{RowArgs, StoredRow};
 use crate::domain::board::Board;
 use crate::domain::period::Period;
 use crate::domain::plan::stretch;
 use crate::domain::series::{Derived, List, Standing, Track};
 use crate::domain::time::Timestamp;
+
+/// How many standings a step changes at most, if it changes more than one row.
+const STANDINGS_MAX: usize = 64;
+/// How many periods it may read for derived standings, likewise.
+const PERIODS_MAX: usize = 1_500;
 
 /// A standing in which an event counts.
 #[derive(Clone, Copy, Debug)]
@@ -42,44 +50,55 @@ pub(super) struct Concerned {
     pub(super) standings: Vec<Counted>,
     /// The derived series.
     pub(super) following: Vec<Following>,
-    /// The periods in which the event was counted as one of a voter.
-    pub(super) turnouts: Vec<Period>,
+    /// The periods in which the events were counted as those of voters, and how many count more than before there.
+    pub(super) turnouts: Vec<(Period, i64)>,
     /// Rows may count in these standings that are of an instant from the first on and before the second.
     pub(super) between: [Option<Timestamp>; 2],
 }
 
 impl Concerned {
-    /// What a change of this row changes.
-    pub(super) fn by(board: &Board, row: &StoredRow) -> Self {
-        let writes = row.details.writes(board, row.at);
+    /// What these changes change.
+    pub(super) fn by(board: &Board, changes: &[Change]) -> Self {
         let mut standings: Vec<Counted> = Vec::new();
-        for write in writes {
-            if standings
-                .iter()
-                .all(|known| known.standing != write.standing)
-            {
-                standings.push(Counted {
-                    standing: write.standing,
-                    expires_at_ms: write.expires_at_ms,
-                });
+        let mut turnouts = BTreeMap::new();
+        for change in changes {
+            let row = &change.after;
+            for write in row.details.writes(board, row.at) {
+                let standing = write.standing;
+                if standings.iter().all(|known| known.standing != standing) {
+                    standings.push(Counted {
+                        standing,
+                        expires_at_ms: write.expires_at_ms,
+                    });
+                }
+                let Standing { series, period, .. } = standing;
+                let is_own = matches!(series.list, List::Period(_)) && period.contains(row.at);
+                if is_own && series.track == Track::Shown && board.definition.uniques.is_some() {
+                    let (_, counted) = turnouts
+                        .entry((period.unit, period.start_ms))
+                        .or_insert((period, 0));
+                    *counted += change.counted();
+                }
             }
         }
-        let own = |counted: &Counted| {
-            let Standing { series, period, .. } = counted.standing;
-            let is_own = matches!(series.list, List::Period(_)) && period.contains(row.at);
-            (is_own && board.definition.uniques.is_some()).then_some(period)
-        };
-        let mut turnouts: Vec<Period> = standings.iter().filter_map(own).collect();
-        turnouts.dedup();
         Self {
             following: board
                 .derived()
                 .filter_map(|derived| Following::of(board, derived, &standings))
                 .collect(),
             between: between(board, &standings),
-            turnouts,
+            turnouts: turnouts.into_values().collect(),
             standings,
         }
+    }
+
+    /// Whether one step should not change so much.
+    pub(super) fn is_large(&self) -> bool {
+        let periods = self
+            .following
+            .iter()
+            .map(|following| following.periods.len());
+        self.standings.len() > STANDINGS_MAX || periods.sum::<usize>() > PERIODS_MAX
     }
 
     /// What a row adds, by the standings.
@@ -107,21 +126,24 @@ impl Following {
             .map(|counted| counted.standing.period)
             .collect();
         periods.sort_by_key(|period| period.start_ms);
-        let (first, last) = (*periods.first()?, *periods.last()?);
+        periods.dedup();
+        periods.first()?;
         let calendar = &board.calendar;
-        let further = usize::from(derived.periods) - 1;
         // A standing that is being built from the one before still depends on the period that leaves it.
-        let newest = std::iter::successors(Some(last), |period| calendar.next(period))
-            .take(2 + further)
-            .last()
-            .unwrap_or(last);
-        let between = usize::from(first != last);
-        let all = derived.periods.saturating_mul(2);
-        let all = all.saturating_add(u16::try_from(between).unwrap_or_default());
+        let further = usize::from(derived.periods);
+        let mut reached: BTreeMap<i64, Period> = BTreeMap::new();
+        for period in &periods {
+            let newest = std::iter::successors(Some(*period), |period| calendar.next(period))
+                .take(1 + further)
+                .last()
+                .unwrap_or(*period);
+            let all = stretch(board, newest, derived.periods.saturating_mul(2));
+            reached.extend(all.into_iter().map(|period| (period.start_ms, period)));
+        }
         Some(Self {
             derived,
             starts: periods.iter().map(|period| period.start_ms).collect(),
-            periods: stretch(board, newest, all),
+            periods: reached.into_values().rev().collect(),
         })
     }
 }

@@ -15,6 +15,7 @@
 pub mod amending;
 mod carrying;
 mod counting;
+pub mod revocations;
 pub mod routes;
 mod store;
 pub mod work;

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::carrying::Change;
 use super::counting::{Concerned, Counted, Following};
 use crate::core::write::store::events::{RowArgs, update_name};
 use crate::core::write::store::key_list::KeyList;
@@ -37,20 +38,6 @@ impl Watch {
     pub(super) fn occasion(&self, shard: &Shard) -> String {
         format!("{}:{}", shard.tag(), self.number)
     }
-}
-
-/// The change of a row.
-#[derive(Clone, Debug)]
-pub(super) struct ChangedRow {
-    pub(super) id: EventId,
-    /// As it was read; empty if it is added.
-    pub(super) before: Bytes,
-    /// As it is to be from now on; of one that is added, its details.
-    pub(super) after: Vec<u8>,
-    /// How many events count more than before, but for an added one.
-    pub(super) counted: i8,
-    /// What an added one has besides.
-    pub(super) added: Option<AddedArgs>,
 }
 
 /// What correct.lua needs of an event that is added: its fingerprint, its tie key, and its voter, empty for none.
@@ -140,6 +127,19 @@ pub(super) async fn row(
     store.command("HGET", [key.as_str(), id.as_str()]).await
 }
 
+/// The rows of some events of a shard; `None` for those without one.
+pub(super) async fn rows(
+    store: &Store,
+    shard: &Shard,
+    ids: &[EventId],
+) -> Result<Vec<Option<Bytes>>, StoreError> {
+    let key = keys::single(shard, Kind::Events);
+    let ids = ids.iter().map(EventId::as_str);
+    store
+        .command("HMGET", std::iter::once(key.as_str()).chain(ids))
+        .await
+}
+
 /// Of what was accepted before this instant a shard may have removed rows; `None` if it has removed none.
 pub(super) async fn events_from(
     store: &Store,
@@ -167,14 +167,14 @@ pub(super) async fn fold(
     }
 }
 
-/// Adds what rows add, and changes the row and all entries. `seen`: how many bytes of the listed texts the caller has seen.
+/// Adds what rows add, and changes these rows and all entries. `seen`: how many bytes of the listed texts the caller has seen.
 pub(super) async fn correct(
     call: &CorrectionCall<'_>,
     folds: &Folds,
     added: &Added<'_>,
-    (row, seen): (&ChangedRow, usize),
+    (changes, seen): (&[Change], usize),
 ) -> Result<Ended, StoreError> {
-    let mut reply = call.send(folds, added, Some((row, seen))).await?;
+    let mut reply = call.send(folds, added, Some((changes, seen))).await?;
     Ok(match reply.text()?.as_str() {
         "OK" => Ended::Done(reply.all(Reply::index)?),
         "MORE" => {
@@ -222,7 +222,7 @@ impl CorrectionCall<'_> {
         &self,
         folds: &Folds,
         added: &Added<'_>,
-        last: Option<(&ChangedRow, usize)>,
+        last: Option<(&[Change], usize)>,
     ) -> Result<Reply, StoreError> {
         let &Self {
             store,
@@ -267,7 +267,7 @@ impl CorrectionCall<'_> {
         let turnouts: Vec<_> = concerned
             .turnouts
             .iter()
-            .map(|period| {
+            .map(|(period, counted)| {
                 let events = keys.add(keys::of_period(shard, Kind::Turnout, period));
                 let voters = keys.add(keys::voters(shard, period));
                 let [kept_until, end, closed] = [
@@ -276,9 +276,11 @@ impl CorrectionCall<'_> {
                     shard.expires_at_ms(period),
                 ]
                 .map(Option::unwrap_or_default);
-                (events, voters, kept_until, end, closed)
+                (events, voters, kept_until, end, closed, *counted)
             })
             .collect();
+        let changes = last.map_or(&[][..], |(changes, _)| changes);
+        let added_args = changes.iter().find_map(|change| change.added.as_ref());
         let mut call = store
             .call_version(&script::CORRECT, shard)
             .with_keys(keys.all)
@@ -303,14 +305,13 @@ impl CorrectionCall<'_> {
                 "by_member",
                 shard.definition.uniques == Some(Uniques::Member),
             )
-            .field("counted", last.map_or(0, |(row, _)| row.counted))
-            .field("added", last.and_then(|(row, _)| row.added.as_ref()))
+            .field("revocation", shard.last_revocation())
+            .field("added", added_args)
             .args(folds.iter().cloned());
-        if let Some((row, _)) = last {
-            let ChangedRow {
-                id, before, after, ..
-            } = row;
-            call = call.arg(id.as_str()).arg(before.clone()).arg(after.clone());
+        for change in changes {
+            let before = change.before.as_ref().map(|(stored, _)| stored.clone());
+            call = call.arg(change.id.as_str()).arg(before.unwrap_or_default());
+            call = call.arg(change.stored()?);
         }
         Reply::new(call.write_for_reply().await?)
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::carrying::{Carried, Change, Watched, carry_out, watched};
-use super::store::{self, ChangedRow};
+use super::carrying::{Carried, Change, Watched, carry_out_one, watched};
+use super::store;
 use crate::core::board::store::boards;
 use crate::core::write::store::events::StoredRow;
 use crate::core::{Engine, Error, LiveBoard, Outdated};
@@ -80,8 +80,8 @@ impl Correction {
     ) -> Result<Option<StoredRow>, Error> {
         let mut after = row.clone();
         match self {
-            Self::Retract => after.is_out = true,
-            Self::Restore => after.is_out = false,
+            Self::Retract => after.is_retracted = true,
+            Self::Restore => after.is_retracted = false,
             Self::Score { from, score, data } => {
                 let read = |text: &String| {
                     let score = Score::parse(text, board.definition.decimals);
@@ -239,20 +239,14 @@ async fn correct_in(
         let Some(after) = correction.of(own, &row, engine.clock.now())? else {
             return Ok(Watched::Unchanged((row.clone(), row, Vec::new())));
         };
-        let changed = ChangedRow {
+        let change = Change {
             id: event.id.clone(),
-            after: after.encode_over(&stored)?,
-            before: stored,
-            counted: i8::from(!after.is_out) - i8::from(!row.is_out),
+            before: Some((stored, row.clone())),
+            after: after.clone(),
             added: None,
         };
-        let kind = correction.kind();
-        let change = Change {
-            kind,
-            row: &row,
-            changed: &changed,
-        };
-        let expired = match carry_out(engine, &live, own, watch, &change).await? {
+        let change = (correction.kind(), change);
+        let expired = match carry_out_one(engine, &live, own, watch, change).await? {
             Carried::Out(expired) => expired,
             Carried::Gone => return Err(not_kept(engine, &live, event).await?),
         };

@@ -11,6 +11,7 @@ use super::board::{Board, FIRST_AMENDMENT, History};
 use super::data::EntryData;
 use super::event::{Event, FUTURE_MS_MAX, Origin};
 use super::ids::{Label, MemberId};
+use super::intake::Partition;
 use super::period::{Period, Unit};
 use super::quota::Network;
 use super::score::{Ratio, Score};
@@ -20,8 +21,8 @@ use super::window::Window;
 
 /// The number of random bytes in the key of a history.
 pub const HISTORY_KEY_BYTES: usize = 16;
-/// The length of the keyed hash of an address: too long to guess a hash, and short.
-const IP_BYTES: usize = 8;
+/// The length of the keyed hash of an address or a name: too long to guess a hash, and short.
+pub const HASH_BYTES: usize = 8;
 /// The length of a score, and of an amendment.
 const NUMBER_BYTES: usize = 7;
 /// The length of the millionths of a share.
@@ -49,6 +50,27 @@ pub struct HistoryState {
     /// Whether it was turned off: no rows are added, and the others are being removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_ending: bool,
+    /// The number of the last revocation of events; 0 if there was none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    revocation: u64,
+    /// The revocation that is being carried out or restored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoking: Option<Revoking>,
+}
+
+/// A revocation that is being carried out or restored.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Revoking {
+    /// The name under which it is stored.
+    pub token: String,
+    /// Whether it only counts.
+    pub is_dry_run: bool,
+    /// Whether it is being restored.
+    pub is_restoring: bool,
+    /// By partition of the log of queued events, the offset before which it covers records. `None`: not known yet, and it
+    /// covers all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<BTreeMap<String, i64>>,
 }
 
 /// A retention that was replaced by a longer one. A standing expires when that is first decided, so that its rows must not make
@@ -78,7 +100,47 @@ impl HistoryState {
             retained: BTreeMap::new(),
             base_since: BTreeMap::new(),
             is_ending: false,
+            revocation: 0,
+            revoking: None,
         }
+    }
+
+    /// The number of the next revocation.
+    pub fn next_revocation(&self) -> u64 {
+        self.revocation + 1
+    }
+
+    /// The history with the next revocation begun: rows that are added from now on have its number, which it does not cover.
+    #[must_use]
+    pub fn revoke(&self, token: String, is_dry_run: bool) -> Self {
+        let revoking = Revoking {
+            token,
+            is_dry_run,
+            is_restoring: false,
+            ends: None,
+        };
+        Self {
+            revocation: self.next_revocation(),
+            ..self.revoking(Some(revoking))
+        }
+    }
+
+    /// The history with another state of the revocation that is carried out or restored.
+    #[must_use]
+    pub fn revoking(&self, revoking: Option<Revoking>) -> Self {
+        Self {
+            revoking,
+            ..self.clone()
+        }
+    }
+
+    /// The keyed hash of an address or a name.
+    pub fn hash(&self, text: &str) -> [u8; HASH_BYTES] {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.key.as_bytes());
+        let tag = hmac::sign(&key, text.as_bytes());
+        let mut hash = [0; HASH_BYTES];
+        hash.copy_from_slice(&tag.as_ref()[..HASH_BYTES]);
+        hash
     }
 
     /// The history once a board has become another one by a change of its definition.
@@ -138,14 +200,6 @@ impl HistoryState {
     pub fn since(&self) -> Option<Timestamp> {
         self.since
     }
-
-    fn hash(&self, ip: Network) -> [u8; IP_BYTES] {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, self.key.as_bytes());
-        let tag = hmac::sign(&key, ip.to_string().as_bytes());
-        let mut hash = [0; IP_BYTES];
-        hash.copy_from_slice(&tag.as_ref()[..IP_BYTES]);
-        hash
-    }
 }
 
 /// What a row says of an event, apart from the record under its id.
@@ -162,7 +216,7 @@ pub struct RowDetails {
     /// Where it came from; without its address.
     pub origin: Origin,
     /// The keyed hash of the address, if it was known.
-    pub ip: Option<[u8; IP_BYTES]>,
+    pub ip: Option<[u8; HASH_BYTES]>,
     /// Its data.
     pub data: Option<EntryData>,
 }
@@ -181,7 +235,8 @@ pub struct RowWrite {
 impl RowDetails {
     /// The details of an event that a board accepts now.
     pub fn new(board: &Board, event: &Event) -> Self {
-        let hash = |ip| board.history.as_ref().map(|history| history.hash(ip));
+        let history = board.history.as_ref();
+        let hash = |ip: Network| history.map(|history| history.hash(&ip.to_string()));
         let carryover = board.definition.carryover.iter();
         Self {
             score: event.score,
@@ -327,6 +382,31 @@ impl Board {
         history.is_some_and(|history| !history.is_ending)
     }
 
+    /// The number of the last revocation of events; 0 if there was none, or its history ends.
+    pub fn last_revocation(&self) -> u64 {
+        let history = self.history.as_ref().filter(|history| !history.is_ending);
+        history.map_or(0, |history| history.revocation)
+    }
+
+    /// The number of the last revocation before a record of the log of queued events.
+    pub fn last_revocation_of(&self, partition: &Partition, offset: i64) -> u64 {
+        let revoking = self.revoking();
+        let is_covered = revoking.is_some_and(|revoking| {
+            if revoking.is_restoring {
+                return false;
+            }
+            let ends = revoking.ends.as_ref();
+            let end = |ends: &BTreeMap<_, _>| ends.get(&partition.to_string()).copied();
+            ends.is_none_or(|ends| end(ends).is_some_and(|end| offset < end))
+        });
+        self.last_revocation().saturating_sub(u64::from(is_covered))
+    }
+
+    /// The revocation that is being carried out or restored.
+    pub fn revoking(&self) -> Option<&Revoking> {
+        self.history.as_ref()?.revoking.as_ref()
+    }
+
     /// Whether events without a row may count in this period: in it, or carried over from the one before.
     pub fn has_unkept(&self, period: &Period) -> bool {
         let since = match &self.history {
@@ -366,6 +446,11 @@ impl Board {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 fn put_text(bytes: &mut Vec<u8>, text: &[u8]) {
     let length = u8::try_from(text.len()).expect("invariant: ids and labels are short");
     bytes.put_u8(length);
@@ -396,7 +481,7 @@ mod tests {
                 key: label("backend"),
                 ..Origin::default()
             },
-            ip: Some([7; IP_BYTES]),
+            ip: Some([7; HASH_BYTES]),
             data: EntryData::parse(r#"{"car": "gt-3"}"#).ok(),
         }
     }

@@ -113,6 +113,25 @@ checked_text! {
     EventId, any, IdError
 }
 
+/// The number of a revocation of events; unique in its board.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RevocationNumber(pub u64);
+
+impl RevocationNumber {
+    /// Parses a number, which has one spelling.
+    ///
+    /// # Errors
+    ///
+    /// It is not one.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let number = text
+            .parse()
+            .ok()
+            .filter(|number: &u64| number.to_string() == text);
+        number.map(Self).ok_or("is not the number of a revocation")
+    }
+}
+
 /// Separates a player and the id that the player has given. Clients' ids can't contain this control character, so the ids
 /// of players never collide with others.
 const PLAYER_SEPARATOR: char = '\u{1f}';

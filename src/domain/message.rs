@@ -30,6 +30,8 @@ words! {
         EventCorrected = "event.corrected",
         /// An event was added by an amendment.
         EventAmended = "event.amended",
+        /// Events were revoked, or a revocation was restored.
+        EventsRevoked = "events.revoked",
         /// A test of a webhook.
         Test = "webhook.test",
     }
@@ -37,7 +39,7 @@ words! {
 
 impl MessageKind {
     /// The kinds that webhooks can be registered for.
-    pub const OF_EVENTS: [Self; 8] = [
+    pub const OF_EVENTS: [Self; 9] = [
         Self::PeriodFinal,
         Self::PeriodRevised,
         Self::MemberHidden,
@@ -46,6 +48,7 @@ impl MessageKind {
         Self::EventRestored,
         Self::EventCorrected,
         Self::EventAmended,
+        Self::EventsRevoked,
     ];
 
     /// The kind of the message with this body; `None` if this release does not know it.

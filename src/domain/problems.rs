@@ -421,10 +421,11 @@ problems! {
         "the event can't be queued again: it has waited since 2026-11-20T12:00:00.000Z, for longer than 1d"
         => not_replayable(why: &str) "the event can't be queued again: {why}";
     BOARD_MOVING = CONFLICT, "board-moving", "The board is moving",
-        "The board is moving to another number of shards. Until that is done it queues no events, and no event of a closed period can be corrected. The request had no effect.",
+        "The board is moving to another number of shards. Until that is done it queues no events, no event of a closed period can be corrected, and no events can be revoked. The request had no effect.",
         "Wait until the move is over (`GET /v1/boards/{board}/shards`), and send the request again. To replay dead letters, list them again first, because their ids will have changed.",
         "board run_hero is moving to other shards, and queues no events until that is done; try again"
         => correction_while_moving(board: &BoardId) "board {board} is moving to other shards, and no event of a closed period can be corrected until that is done; try again"
+        => revocation_while_moving(board: &BoardId) "board {board} is moving to other shards, and no events can be revoked until that is done; try again"
         => board_moving(board: &BoardId) "board {board} is moving to other shards, and queues no events until that is done; try again";
     QUEUE_FULL = SERVICE_UNAVAILABLE, "queue-full", "The queue is full",
         "Too many events wait to be applied: those of a shard of the board, or of all boards together, use all the memory that queues may take. The event was not accepted.",
@@ -440,6 +441,22 @@ problems! {
         "Ask again later, when the service has taken more events from the log.",
         "the event may be in the log of queued events, which has too many waiting events to search; try again"
         => log_too_long() "the event may be in the log of queued events, which has too many waiting events to search; try again";
+    REVOCATION_NOT_FOUND = NOT_FOUND, "revocation-not-found", "The revocation does not exist",
+        "The board has no revocation with this number, or it was a dry run or restored, and the board remembers 100 later ones.",
+        "List the revocations: `GET /v1/boards/{board}/revocations`.",
+        "board vote has no revocation 7"
+        => nothing_revoked(number: u64) "revocation {number} was a dry run: there is nothing to restore"
+        => revocation_not_found(board: &BoardId, number: &str) "board {board} has no revocation {number}";
+    REVOCATION_RUNNING = CONFLICT, "revocation-running", "A revocation is running",
+        "The board is carrying out another revocation. Until that is done it begins no further one, and does not move to other shards. The request had no effect.",
+        "Wait until the other revocation is done (`GET /v1/boards/{board}/revocations`), and send the request again.",
+        "board vote is carrying out a revocation; try again when it is done"
+        => revocation_running(board: &BoardId) "board {board} is carrying out a revocation; try again when it is done";
+    TOO_MANY_REVOCATIONS = CONFLICT, "too-many-revocations", "There are too many revocations",
+        "The maximum number of revocations of the board is in force. One whose events are all no longer kept does not count. The request had no effect.",
+        "Restore a revocation, or revoke what several had named in one: with `events`.",
+        "100 revocations of board vote are in force; restore one, or wait until their events are no longer kept"
+        => too_many_revocations(board: &BoardId, max: usize) "{max} revocations of board {board} are in force; restore one, or wait until their events are no longer kept";
     HISTORY_OFF = CONFLICT, "history-off", "The board keeps no events",
         "The board keeps no events, so none of them can be corrected. The request had no effect.",
         "Set the board's `history`, such as `{\"history\": \"90d\"}` in `PATCH /v1/boards/{board}`. Events that are accepted from then on can be corrected.",
@@ -468,7 +485,7 @@ problems! {
         "With the correction a score of the member would be greater than the board can store exactly. The request had no effect.",
         "Correct another event of the member first.",
         "with this correction a score of ann would be beyond ±9007199254740991"
-        => correction_beyond(member: &MemberId, max: &ShownScore) "with this correction a score of {member} would be beyond ±{max}";
+        => correction_beyond(member: impl Display, max: &ShownScore) "with this correction a score of {member} would be beyond ±{max}";
     OVERLOADED = SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded",
         "The service has the maximum number of connections, or requests use all the memory that they may take. The request had no effect.",
         "Send the request again after the seconds in the `Retry-After` header.",

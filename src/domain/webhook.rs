@@ -104,6 +104,10 @@ pub enum WebhookEventSchema {
     /// An event was added by an amendment. `data` has the time `at` for which it counts.
     #[schema(rename = "event.amended")]
     EventAmended,
+    /// Events were revoked, or a revocation was restored. `data` has the number of the `revocation`, whether it was
+    /// `restored`, and the counts of `events` and `members`.
+    #[schema(rename = "events.revoked")]
+    EventsRevoked,
 }
 
 /// The definition of a webhook.

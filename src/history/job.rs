@@ -99,13 +99,18 @@ impl HistoryRound {
         let Some(history) = &board.history else {
             return Ok(Progress::Done);
         };
+        if history.revoking.is_some() {
+            // Rows stay until the revocation has come to all of them.
+            return Ok(Progress::Done);
+        }
         if self.next == 0 && (history.is_ending || history.is_unsure()) {
             // From now on no shard takes a call that was made for an earlier definition.
             boards::open_shards(&engine.store, board).await?;
         }
         if history.is_unsure() && !history.is_ending {
             let known = history.known_by_all(engine.clock.now());
-            return change(engine, board, Some(known)).await;
+            change(engine, board, Some(known)).await?;
+            return Ok(Progress::Done);
         }
         let Some(live) = self.live.shards.get(self.next) else {
             let is_ending = history.is_ending;
@@ -151,7 +156,15 @@ impl HistoryRound {
                 return Ok(Progress::Done);
             }
         }
-        change(engine, &board, None).await
+        for live in &self.live.shards {
+            if store::is_numbered(&engine.store, &live.shard).await? {
+                // The revocations of a later history begin to count anew.
+                return Ok(Progress::Done);
+            }
+        }
+        store::drop_revocations(&engine.store, &board).await?;
+        change(engine, &board, None).await?;
+        Ok(Progress::Done)
     }
 }
 
@@ -190,12 +203,12 @@ async fn fold_oldest(
     Ok(last)
 }
 
-/// Gives a board another state of its history. Without one, a history that was turned on meanwhile begins.
-async fn change(
+/// Gives a board another state of its history, if it has not changed. Without one, a history that was turned on meanwhile begins.
+pub(crate) async fn change(
     engine: &Engine,
     board: &Arc<Board>,
     history: Option<HistoryState>,
-) -> Result<Progress, Error> {
+) -> Result<(), Error> {
     let store = &engine.store;
     let key = random::hexadecimal::<HISTORY_KEY_BYTES>("")?;
     let stamp = boards::begin_change(store, &board.id).await?;
@@ -205,6 +218,5 @@ async fn change(
         boards::end_change(store, &board.id, stamp).await?;
     }
     engine.reload(&board.id).await?;
-    boards::announce(store, &board.id, Some(stamp)).await?;
-    Ok(Progress::Done)
+    Ok(boards::announce(store, &board.id, Some(stamp)).await?)
 }

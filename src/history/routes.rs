@@ -119,6 +119,8 @@ pub struct KeptEventBody {
     pub score: ShownScore,
     /// Whether it was retracted: then no standing counts it.
     pub retracted: bool,
+    /// Whether a revocation covers it: then no standing counts it.
+    pub revoked: bool,
     /// The time that the event counts for.
     pub at: Timestamp,
     /// When it was accepted.
@@ -163,7 +165,7 @@ pub struct AppliedEvent {
     /// `applied` if the event changed a standing, `unchanged` if it changed none.
     #[schema(inline)]
     pub outcome: EventOutcome,
-    /// `true` if the event was retracted since; otherwise missing.
+    /// `true` if the event was retracted or revoked since; otherwise missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(value_type = bool, required = false)]
     pub retracted: bool,
@@ -222,7 +224,8 @@ impl KeptEventBody {
             id: event.id.as_sent().to_owned(),
             member: details.member.to_string(),
             score: details.score.shown(board.definition.decimals),
-            retracted: row.is_out,
+            retracted: row.is_retracted,
+            revoked: row.is_revoked,
             at: row.at,
             accepted_at: row.accepted_at,
             outcome: row.status,

@@ -1,14 +1,16 @@
 //! Reads and removes rows of kept events.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use serde::Serialize;
 
 use crate::core::write::store::events::{StoredRow, remember_ms, update_name};
+use crate::domain::board::Board;
 use crate::domain::data::EntryData;
 use crate::domain::ids::{EventId, MemberId};
 use crate::domain::shard::Shard;
 use crate::domain::ties::{TIE_KEY_BYTES, TieKey, Ties};
 use crate::domain::time::Timestamp;
+use crate::queue::store::queued;
 use crate::redis::args::{LayoutArgs, stored_score};
 use crate::redis::call::ScriptCall;
 use crate::redis::decode::Done;
@@ -46,6 +48,19 @@ pub struct PlacedRow {
     pub text: Bytes,
     /// The row as stored; empty if there is none, or it is no longer shown.
     pub row: Bytes,
+}
+
+impl PlacedRow {
+    /// When the event was accepted, by its text in the order in which events were.
+    pub fn accepted_at(&self) -> Option<Timestamp> {
+        let us = self
+            .text
+            .as_ref()
+            .try_get_uint(ACCEPTED_BYTES)
+            .ok()?
+            .cast_signed();
+        Some(Timestamp::from_ms_clamped(us / 1_000))
+    }
 }
 
 impl RowRange {
@@ -133,6 +148,18 @@ pub async fn has_rows(store: &Store, shard: &Shard) -> Result<bool, StoreError> 
         .command("HLEN", [keys::single(shard, Kind::Events)])
         .await?;
     Ok(count > 0)
+}
+
+/// Whether an event waits in the queue of a shard that was queued after a revocation.
+pub async fn is_numbered(store: &Store, shard: &Shard) -> Result<bool, StoreError> {
+    let first = queued::read(store, shard, None, 1).await?;
+    Ok(first.iter().any(|(_, entry)| entry.revocation > 0))
+}
+
+/// Unlinks the revocations of a board.
+pub async fn drop_revocations(store: &Store, board: &Board) -> Result<(), StoreError> {
+    let key = keys::of_board(board, Kind::Revocations);
+    store.command("UNLINK", [key]).await
 }
 
 async fn read(

@@ -29,7 +29,7 @@ use super::supply::{Taken, Takers};
 use crate::core::read::period::Choice;
 use crate::domain::access::KeyName;
 use crate::domain::document;
-use crate::domain::ids::{BoardId, EventId, MemberId};
+use crate::domain::ids::{BoardId, EventId, MemberId, RevocationNumber};
 use crate::domain::time::Timestamp;
 use crate::domain::webhook::WebhookName;
 use crate::runtime::timeouts::within;
@@ -336,6 +336,7 @@ parts_of_paths! {
     MemberId: "member";
     KeyName: "name";
     WebhookName: "name";
+    RevocationNumber: "revocation";
 }
 
 /// Why a parameter of the path or of the query can't be used.

@@ -296,6 +296,7 @@ impl<'a> Worker<'a> {
             bytes: read.bytes(),
             lease: self.hold.lease.number,
             late: read.late,
+            revocation: read.revocation,
             queued_at: event.queued_at,
             is_logged: read.is_logged,
         };

@@ -36,6 +36,7 @@
 //! | `st:{b}:1:changes`, `st:{b}:1:copied` | [`Kind::Changes`], [`Kind::Copied`] |
 //! | `st:{b}:1:results-keys` | [`Kind::ResultsRegistry`] |
 //! | `st:{b}:1:results:week`, `st:{b}:1:final-periods:week`, `st:{b}:1:digests:week` | [`Kind::Results`], [`Kind::FinalPeriods`], [`Kind::Digests`] |
+//! | `st:{b}:1:revocations` | [`Kind::Revocations`] |
 //! | `st:{b}:1:revised`, `st:{b}:1:to-revise`, `st:{b}:1:revised-periods` | [`Kind::Revised`], [`Kind::ToRevise`], [`Kind::RevisedPeriods`] |
 //! | `st:{b}:1:h:moderation` | [`Kind::Hold`] |
 //! | `st:{b}:1:revisions:week`, `st:{b}:1:revised-members:week` | [`Kind::Revisions`], [`Kind::RevisedMembers`] |
@@ -956,7 +957,9 @@ mod tests {
             Kind::Registry => vec![registry(shard.tag(), shard.generation)],
             Kind::CountsRegistry => vec![counts_registry(shard.tag(), shard.generation)],
             Kind::ResultsRegistry => vec![results_registry(&shard.id, shard.generation)],
-            Kind::Revised | Kind::ToRevise | Kind::RevisedPeriods => vec![of_board(shard, kind)],
+            Kind::Revised | Kind::ToRevise | Kind::RevisedPeriods | Kind::Revocations => {
+                vec![of_board(shard, kind)]
+            }
             Kind::Hold => vec![moderation_hold(shard)],
             Kind::Results
             | Kind::FinalPeriods

@@ -296,6 +296,8 @@ kinds! {
     Revisions = "revisions": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
     /// The members whose hides were the reason: hash.
     RevisedMembers = "revised-members": (F::Named, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Removed);
+    /// Revocations of events: hash, by their names (`src/corrections/revocations/`).
+    Revocations = "revocations": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Stays);
     /// Messages for webhooks that were not handed on yet: hash, by their ids (`scripts/lib/outbox.lua`).
     Outbox = "outbox": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
 

@@ -206,6 +206,8 @@ scripts! {
         UNWATCH = "unwatch", "#!lua flags=allow-oom" with [record, flags, details, bounds];
         /// Changes rows of a member, and makes its entries again.
         CORRECT = "correct", "#!lua" with [record, flags, details, bounds];
+        /// Writes and removes revocations.
+        NOTE_REVOCATION = "note_revocation", "#!lua";
     }
     "queue" {
         /// Puts events into the queue of a shard.
@@ -533,6 +535,7 @@ mod tests {
                 "watch",
                 "unwatch",
                 "end_corrected",
+                "note_revocation",
                 "drop_folded",
             ],
         ),

@@ -1,4 +1,4 @@
-//! Events that are retracted, restored and corrected.
+//! Events that are retracted, restored, corrected and revoked.
 
 use std::collections::BTreeSet;
 
@@ -12,26 +12,26 @@ use crate::harness::jobs::{ClosePeriods, Histories, Revisions};
 use crate::harness::random::{Random, case_count, seed};
 use crate::harness::{Client, World};
 
-const NOW: &str = "2026-11-21T12:00:00Z";
-const WHY: &str = "a mistake";
+pub const NOW: &str = "2026-11-21T12:00:00Z";
+pub const WHY: &str = "a mistake";
 
-async fn world(definition: Value) -> World {
+pub async fn world(definition: Value) -> World {
     let world = World::with_instances(2, NOW).await;
     world.client().define("b", definition).await;
     world
 }
 
-async fn send(client: &Client, event: Value) -> Value {
+pub async fn send(client: &Client, event: Value) -> Value {
     client.post("/v1/boards/b/events", event).await.expect(200)
 }
 
-async fn retract(client: &Client, id: &str) -> Value {
+pub async fn retract(client: &Client, id: &str) -> Value {
     let path = format!("/v1/boards/b/events/{id}/retract");
     client.post(&path, json!({"reason": WHY})).await.expect(200)
 }
 
 /// The entries of a page as member, rank and score.
-async fn page(client: &Client, board: &str, window: &str) -> Vec<(String, u64, i64)> {
+pub async fn page(client: &Client, board: &str, window: &str) -> Vec<(String, u64, i64)> {
     let path = format!("/v1/boards/{board}/standings/{window}");
     let page = client.get(&path).await.expect(200);
     let entries = page["entries"].as_array().unwrap().iter();
@@ -46,7 +46,7 @@ async fn page(client: &Client, board: &str, window: &str) -> Vec<(String, u64, i
 }
 
 /// Nothing that is stored contradicts the rest.
-async fn check(world: &World, board: &str) {
+pub async fn check(world: &World, board: &str) {
     let id = BoardId::parse(board).unwrap();
     let report = check::run(world.engine(), Some(&id), Repair::None)
         .await
@@ -250,6 +250,8 @@ fn event(random: &mut Random, number: usize, has_data: bool) -> Value {
         "score": i64::try_from(random.below(5)).unwrap() - 2,
         "at": format!("2026-11-{:02}T{:02}:00:00Z", 18 + random.below(4), random.below(3)),
         "voter": format!("v{}", random.below(3)),
+        "device": format!("d{}", random.below(3)),
+        "ip": format!("192.0.2.{}", random.below(3)),
     });
     if has_data && random.below(2) == 0 {
         event["data"] = json!({"n": random.below(3)});
@@ -321,6 +323,43 @@ async fn set_initial(client: &Client, board: &str, definition: &Value, initial: 
     }
 }
 
+/// A random revocation: its criteria, and whether they match an event.
+fn criteria(random: &mut Random, count: usize) -> (Value, impl Fn(&Value) -> bool + use<>) {
+    let mut criteria = json!({});
+    let few = |random: &mut Random| random.below(3);
+    match random.below(6) {
+        0 => criteria["voter"] = json!(format!("v{}", few(random))),
+        1 => criteria["device"] = json!(format!("d{}", few(random))),
+        2 => criteria["ip"] = json!(format!("192.0.2.{}", few(random))),
+        3 => criteria["member"] = json!(format!("m{}", random.below(MEMBERS))),
+        4 => {
+            let ids = (0..5).map(|_| format!("e/{}", random.below(count + 3)));
+            criteria["events"] = json!(ids.collect::<Vec<_>>());
+        }
+        _ => {
+            criteria["voter"] = json!(format!("v{}", few(random)));
+            criteria["ip"] = json!(format!("192.0.2.{}", few(random)));
+        }
+    }
+    if random.below(3) == 0 {
+        criteria["since"] = json!("2026-11-19T01:00:00Z");
+        criteria["until"] = json!("2026-11-20T02:00:00Z");
+    }
+    let wanted = criteria.clone();
+    let matches = move |event: &Value| {
+        wanted.as_object().unwrap().iter().all(|(field, value)| {
+            let at = event["at"].as_str();
+            match field.as_str() {
+                "events" => value.as_array().unwrap().contains(&event["id"]),
+                "since" => value.as_str() <= at,
+                "until" => at < value.as_str(),
+                field => event[field] == *value,
+            }
+        })
+    };
+    (criteria, matches)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn after_corrections_a_board_shows_what_the_events_that_count_make_it() {
     for case in 0..case_count(12) {
@@ -342,6 +381,8 @@ async fn after_corrections_a_board_shows_what_the_events_that_count_make_it() {
         let mut events: Vec<Value> = Vec::new();
         let mut unkept = 0;
         let mut out = BTreeSet::new();
+        // For each revocation the events that it covers, whether it is in force, and whether it is a dry run.
+        let mut revocations: Vec<(BTreeSet<usize>, bool, bool)> = Vec::new();
         let what = |step: &str| format!("case {case}, {step}: {definition}");
         for round in 0..3 {
             for _ in 0..12 {
@@ -366,8 +407,31 @@ async fn after_corrections_a_board_shows_what_the_events_that_count_make_it() {
                 let number = unkept + random.below(events.len() - unkept);
                 let path = |action: &str| format!("/v1/boards/b/events/e%2F{number}/{action}");
                 let why = json!({"reason": WHY});
-                match random.below(3) {
-                    0 => {
+                match random.below(5) {
+                    3 => {
+                        let (mut body, matches) = criteria(&mut random, events.len());
+                        body["reason"] = json!(WHY);
+                        body["dry_run"] = json!(random.below(4) == 0);
+                        let done = client
+                            .post("/v1/boards/b/revocations", body.clone())
+                            .await
+                            .expect(200);
+                        let covered: BTreeSet<usize> = (unkept..events.len())
+                            .filter(|number| matches(&events[*number]))
+                            .collect();
+                        assert_eq!(done["report"]["events"], covered.len(), "{body} {done}");
+                        let is_dry = body["dry_run"] == true;
+                        revocations.push((covered, !is_dry, is_dry));
+                        assert_eq!(done["number"], revocations.len());
+                    }
+                    4 if !revocations.is_empty() => {
+                        let number = random.below(revocations.len());
+                        let path = format!("/v1/boards/b/revocations/{}/restore", number + 1);
+                        let status = if revocations[number].2 { 404 } else { 200 };
+                        client.post(&path, why).await.expect(status);
+                        revocations[number].1 = false;
+                    }
+                    0 | 4 => {
                         client.post(&path("retract"), why).await.expect(200);
                         out.insert(number);
                     }
@@ -390,10 +454,12 @@ async fn after_corrections_a_board_shows_what_the_events_that_count_make_it() {
                 }
             }
             check(&world, "b").await;
-            let counting = events
-                .iter()
-                .enumerate()
-                .filter(|(number, _)| !out.contains(number));
+            let counting = events.iter().enumerate().filter(|(number, _)| {
+                let covers = |(covered, in_force, _): &(BTreeSet<usize>, bool, bool)| {
+                    *in_force && covered.contains(number)
+                };
+                !out.contains(number) && !revocations.iter().any(covers)
+            });
             let mut counting: Vec<Value> = counting.map(|(_, event)| event.clone()).collect();
             random.shuffle(&mut counting);
             let twin = format!("twin{round}");
@@ -439,7 +505,7 @@ async fn a_member_with_many_events_is_corrected_while_it_gets_more() {
     assert_eq!(page(client, "b", "all").await[0].2, 2_379);
 }
 
-const DAY: &str = "/v1/boards/b/standings/day/periods/2026-11-21";
+pub const DAY: &str = "/v1/boards/b/standings/day/periods/2026-11-21";
 
 fn with_results(shards: u16) -> Value {
     json!({
@@ -453,7 +519,7 @@ fn with_results(shards: u16) -> Value {
 }
 
 /// A world whose day is final: Ann has 30 points, Bob and Cid 20, Dan 10, Eve 5.
-async fn closed(shards: u16) -> World {
+pub async fn closed(shards: u16) -> World {
     let world = World::with_instances(2, NOW).await;
     let client = world.client();
     client.define("b", with_results(shards)).await;
@@ -476,7 +542,7 @@ async fn closed(shards: u16) -> World {
 }
 
 /// The result of the day: its revision, total and winner, and the rewards as `rule rank member state`.
-async fn result(client: &Client) -> (u64, u64, String, Vec<String>) {
+pub async fn result(client: &Client) -> (u64, u64, String, Vec<String>) {
     let result = client.get(DAY).await.expect(200);
     assert_eq!(result["revising"], Value::Null, "{result}");
     let listed = client.get(&format!("{DAY}/rewards")).await.expect(200);
@@ -502,13 +568,13 @@ async fn result(client: &Client) -> (u64, u64, String, Vec<String>) {
     )
 }
 
-async fn restore(client: &Client, id: &str) -> Value {
+pub async fn restore(client: &Client, id: &str) -> Value {
     let path = format!("/v1/boards/b/events/{id}/restore");
     client.post(&path, json!({"reason": WHY})).await.expect(200)
 }
 
 /// For each revision of the day, whether events were corrected, and the changes of rewards.
-async fn revisions(client: &Client) -> Vec<(bool, Vec<String>)> {
+pub async fn revisions(client: &Client) -> Vec<(bool, Vec<String>)> {
     let listed = client.get(&format!("{DAY}/revisions")).await.expect(200);
     let change = |change: &Value| {
         let text = |field: &str| change[field].as_str().unwrap_or("null").to_owned();
@@ -683,7 +749,7 @@ async fn corrections_go_on_while_a_board_moves_but_for_closed_periods() {
 }
 
 /// The kinds of the messages in the outbox, sorted.
-async fn posted(world: &World) -> Vec<String> {
+pub async fn posted(world: &World) -> Vec<String> {
     let (engine, id) = (&world.engine(), BoardId::parse("b").unwrap());
     let generation = world.generation("b").await.parse().unwrap();
     let messages = outbox::store::posted(&engine.store, &id, generation)

@@ -89,7 +89,7 @@ async fn accepted_events_are_listed_with_all_that_was_sent() {
         let first = all.iter().find(|event| event["id"] == "run/1").unwrap();
         assert_eq!(
             *first,
-            json!({"status": "kept", "id": "run/1", "member": "ann", "score": 5, "retracted": false, "at": "2026-11-21T11:00:00.000Z",
+            json!({"status": "kept", "id": "run/1", "member": "ann", "score": 5, "retracted": false, "revoked": false, "at": "2026-11-21T11:00:00.000Z",
             "accepted_at": "2026-11-21T12:00:00.000Z", "outcome": "applied", "voter": "v", "channel": "web", "device": "d",
             "key": null, "data": {"car": "gt-3"}})
         );

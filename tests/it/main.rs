@@ -55,6 +55,7 @@ mod profiles;
 mod program;
 mod queue;
 mod redis;
+mod revocations;
 mod scripts;
 mod settings;
 mod standings;

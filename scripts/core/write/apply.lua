@@ -83,11 +83,13 @@
 --   history     where the board keeps events, or has kept some (lib/history.lua):
 --     keeps       whether events get rows
 --     unkept      key indexes of the standings in which events without rows may count
+--     revocation  the last revocation, 0 for none
 --   queue       if events come from the shard's queue (lib/queued.lua); its lists may be shorter than those of the events:
 --     entries     of the events: their entries in the queue, empty for one that does not come from it
 --     bytes       how many bytes their entries count for
 --     leases      text; the number of the lease under which each is applied
 --     lates       the barrier of the closing for which they are late (take.lua), ms since the epoch; 0: for none
+--     revocations  the last revocation before each was queued, 0 for none
 --     logged_ats  when those from the log were queued, microseconds since the epoch; 0: not from the log. A later erasure
 --                 refuses them, whatever instant they count for. (Events that only wait in the queue are removed by the
 --                 erasure itself: forget.lua)
@@ -174,13 +176,15 @@ local erasures = board[5] and load_erasures(REGISTRY, board[5], names) or {}
 local barrier = board[6] and tie_key_of_ms(board[6])
 local turnouts = voters and open_turnouts(REGISTRY, more.turnouts, names)
 local counts = quotas and open_counts(quotas.rules, quotas.uses)
-local history, revocation, latest_accepted, accepted, unkept = nil, 0, 0, 0, {}
+local history, latest_accepted, accepted, unkept = nil, 0, 0, {}
+-- The last revocation before each event from the queue, or that also waited there, when it was queued.
+local revoked_before = {}
 if more.history then
   load_history()
   history = open_history(BOARD, REGISTRY, layout)
-  local noted = call('HMGET', BOARD, 'revocation', 'accepted', 'watched')
-  latest_accepted, history.watched = tonumber(noted[2] or 0), noted[3]
-  revocation, accepted = tonumber(noted[1] or 0), accepted_after(latest_accepted, now)
+  local noted = call('HMGET', BOARD, 'accepted', 'watched')
+  latest_accepted, history.watched = tonumber(noted[1] or 0), noted[2]
+  accepted = accepted_after(latest_accepted, now)
   for _, index in ipairs(more.history.unkept) do unkept[index] = true end
 end
 local keeps_events = history and more.history.keeps
@@ -492,7 +496,8 @@ local function remember(e, m, is_changed, ranks)
   if token then record = record .. token end
   if id_key then records[id_key] = record end
   if keeps_events then
-    local id, row = id_of_key(history, id_key), make_row(0, accepted, revocation, record, ARGV[3 + e])
+    local id, revocation = id_of_key(history, id_key), revoked_before[e] or more.history.revocation
+    local row = make_row(0, accepted, revocation, record, ARGV[3 + e])
     note_row(history, rows, id, row, accepted, ats[e], names[m])
     accepted = accepted + 1
   end
@@ -534,6 +539,7 @@ if more.queue or board[8] then
   queued = open_queued(BOARD, REGISTRY, more.queue, {
     ids = ids, fingerprints = fingerprints, records = records, barrier = barrier, tie_key_of_ms = tie_key_of_ms,
     time_of = function(e) return in_time(ats[e]) end, recognise = recognise, carry_out = carry_out,
+    revoked_before = revoked_before,
   })
 end
 local carry_out_one = queued and queued.carry_out or carry_out

@@ -48,6 +48,7 @@
 //! | `closings` | `periods/closings/work.rs` | makes periods final whose wait is over | 1 s |
 //! | `revisions` | `periods/revisions/job.rs` | revises results after members were hidden or brought back | 1 s |
 //! | `history` | `history/job.rs` | removes rows of kept events that have run out | 1 s |
+//! | `revocations` | `corrections/revocations/job.rs` | lease: revokes all events that match something | 1 s |
 //! | `queues` | `queue/applying.rs` | lease: applies what waits in queues | 100 ms, and when this instance has queued something |
 //! | `queue-index` | `queue/listing.rs` | puts queues back into their index | 1 s |
 //! | `reshard` | `moves/job.rs` | lease: moves a board to other shards | 1 s |
@@ -198,6 +199,8 @@ jobs! {
     Revisions = "revisions", Anyone, 1_000;
     /// Removes rows of kept events that have run out.
     History = "history", Anyone, 1_000;
+    /// Revokes all events that match something.
+    Revocations = "revocations", Anyone, 1_000;
     /// Makes periods final whose wait is over.
     Closings = "closings", Anyone, 1_000;
     /// Applies queued events.

@@ -58,6 +58,8 @@ pub struct HeldEntry {
     pub lease: u64,
     /// If it is late, the barrier of the closing that it missed.
     pub late: Option<Timestamp>,
+    /// The number of the last revocation before it was queued; 0 for none.
+    pub revocation: u64,
     /// When it was queued: this decides whether it is too late, or in the future.
     pub queued_at: Timestamp,
     /// Whether it comes from the log: then an erasure after it was queued removes it.

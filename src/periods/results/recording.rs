@@ -86,6 +86,7 @@ pub(crate) async fn make(
     handing: &mut Handing,
 ) -> Result<PeriodResult, Error> {
     let (board, period) = (&live.board, &section.period);
+    revisions::work::require_revoked(engine, board).await?;
     let before = change_counters(engine, live, section).await?;
     if section.cohort.is_none() {
         // A member that is being erased briefly disappears, and its line comes back. A later erasure changes the counters.

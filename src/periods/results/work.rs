@@ -142,8 +142,10 @@ pub async fn period_to_export(
                 } else {
                     let finished = closings::work::finish(engine, &at.board).await?;
                     // A correction may have given it its first entry.
-                    revisions::work::revise(engine, &at.board).await?;
-                    finished
+                    match revisions::work::revise(engine, &at.board).await {
+                        Err(error) if !error.is_turn_of_others() => return Err(error),
+                        _ => finished,
+                    }
                 };
                 is_finished.store(finished, Ordering::Relaxed);
                 return Err(Error::Again(Outdated::Read));

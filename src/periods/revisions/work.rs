@@ -17,6 +17,7 @@ use super::corrected;
 use super::journals::{note_journal, note_journals};
 use super::store::{self, JournalLine, Moderation, RevisedMember, RevisedPeriod, Revision};
 use crate::core::board::store::board_notes::{self, NotedFor};
+use crate::core::board::store::boards;
 use crate::core::hide::erasures::Revised;
 use crate::core::jobs::Progress;
 use crate::core::read::merge::Merged;
@@ -108,6 +109,16 @@ pub(crate) async fn begin_change(engine: &Engine, board: &Board) -> Result<(), E
     Ok(())
 }
 
+/// Refuses to make results while events are being revoked.
+pub(crate) async fn require_revoked(engine: &Engine, board: &Board) -> Result<(), Error> {
+    if board.revoking().is_none_or(|revoking| revoking.is_dry_run) {
+        return Ok(());
+    }
+    boards::require_current(&engine.store, board).await?;
+    let left = format!("events of board {} are being revoked", board.id);
+    Err(Error::pending(left))
+}
+
 /// Revises the results of a board until they include all hides and corrections that were acknowledged before the call. Later hides may be
 /// included, but are not waited for.
 pub(crate) async fn revise(engine: &Engine, id: &BoardId) -> Result<Revised, Error> {
@@ -160,6 +171,8 @@ async fn revise_due(
     due: &OnceLock<Revised>,
 ) -> Result<Progress, Error> {
     let board = &live.board;
+    // Each period gets one revision when all of its events are revoked.
+    require_revoked(engine, board).await?;
     let due = if let Some(due) = due.get() {
         due
     } else {

@@ -72,6 +72,10 @@ pub async fn take(
     let (mut epoch, mut former) = (String::new(), HashMap::new());
     let ids: Vec<_> = take.events.iter().map(|(_, event)| &event.id).collect();
     let offsets: Vec<_> = take.events.iter().map(|(offset, _)| *offset).collect();
+    let revocations: Vec<u64> = offsets
+        .iter()
+        .map(|offset| shard.last_revocation_of(take.partition, *offset))
+        .collect();
     let events: Vec<Bytes> = take
         .events
         .iter()
@@ -90,6 +94,7 @@ pub async fn take(
             .field("former", &former)
             .field("ids", &ids)
             .field("offsets", &offsets)
+            .field("revocations", &revocations)
             .args(events.iter().cloned());
         let reply = if events.is_empty() {
             // If this is lost, the records in between are read again.

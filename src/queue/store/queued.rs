@@ -1,6 +1,8 @@
 //! Reading queued events in order, and ending those that are not applied. Others leave the queue when they are applied
 //! (`core/write/store/events.rs`).
 
+use std::str::FromStr;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,8 @@ pub struct QueueEntry {
     pub is_logged: bool,
     /// The barrier of a closing, if the event was appended to the log after the ends that the closing waits for.
     pub late: Option<Timestamp>,
+    /// The number of the last revocation before it was queued; 0 for none.
+    pub revocation: u64,
 }
 
 impl QueueEntry {
@@ -98,6 +102,14 @@ pub async fn read(
     Ok(found.into_iter().map(entry).collect())
 }
 
+/// The last entry of a queue; `None` if it is empty.
+pub async fn last(store: &Store, shard: &Shard) -> Result<Option<EntryId>, StoreError> {
+    let queue = keys::single(shard, Kind::Queue);
+    let args = [&queue, "+", "-", "COUNT", "1"];
+    let found: Vec<StreamEntry> = decode(store.command("XREVRANGE", args).await?)?;
+    Ok(found.first().map(|entry| entry.id))
+}
+
 /// Ends events of a queue under the lease with this number; answers are in the order of the events. Stale: the lease has
 /// another number.
 pub async fn end(
@@ -136,16 +148,20 @@ pub async fn refused(
 }
 
 fn entry(found: StreamEntry) -> (EntryId, QueueEntry) {
+    fn number<N: FromStr>(value: &Bytes) -> Option<N> {
+        str::from_utf8(value).ok()?.parse().ok()
+    }
     let mut entry = QueueEntry::default();
     for (Raw(name), Raw(value)) in found.fields.0 {
         match &name[..] {
             b"id" => entry.event_id = value,
             b"event" => entry.event = value,
             b"late" => {
-                let ms = str::from_utf8(&value).ok().and_then(|ms| ms.parse().ok());
+                let ms = number(&value).filter(|ms| *ms != 0);
                 entry.is_logged = true;
-                entry.late = ms.filter(|ms| *ms != 0).map(Timestamp::from_ms_clamped);
+                entry.late = ms.map(Timestamp::from_ms_clamped);
             }
+            b"revocation" => entry.revocation = number(&value).unwrap_or_default(),
             _ => {}
         }
     }

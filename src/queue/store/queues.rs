@@ -178,6 +178,7 @@ impl ScriptCall<'_> {
             .field("bytes_max", room.queue_bytes_max)
             .field("room", room.bytes)
             .field("remember", remember.to_string())
+            .field("revocation", shard.last_revocation())
     }
 }
 

@@ -10,6 +10,7 @@ pub use standings::core::hide::erasures::Erasures;
 pub use standings::core::hide::hidden::HiddenLists;
 pub use standings::core::read::rollover::Rollover;
 use standings::core::write::left_behind::LeftBehind;
+pub use standings::corrections::revocations::job::Revocations;
 pub use standings::history::job::Histories;
 pub use standings::moderation::ended_hides::EndedHides;
 pub use standings::moderation::tasks::job::Tasks;

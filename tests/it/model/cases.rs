@@ -218,6 +218,19 @@ pub enum Step {
         change: Change,
         killed_after: Option<u16>,
     },
+    /// All events that match are revoked: some, or all of a member or a voter in no closed period.
+    Revoke {
+        instance: Pick,
+        board: Pick,
+        event: Pick,
+        by: RevokedBy,
+    },
+    /// A revocation is restored.
+    RestoreAll {
+        instance: Pick,
+        board: Pick,
+        revocation: Pick,
+    },
     /// A reward is claimed by several callers at once: each an instance, and under which name it claims.
     Claim {
         board: Pick,
@@ -229,6 +242,15 @@ pub enum Step {
     ReadResult { board: Pick, period: Pick },
     /// Some standings are read.
     Read { count: usize },
+}
+
+/// Which events are revoked.
+#[derive(Clone, Copy, Debug)]
+pub enum RevokedBy {
+    /// That of the step, and so many others.
+    Events(u8),
+    Member,
+    Voter,
 }
 
 /// What is done with an event.
@@ -782,6 +804,27 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
                 killed_after,
             },
         );
+    let by = prop_oneof![
+        (0..4_u8).prop_map(RevokedBy::Events),
+        Just(RevokedBy::Member),
+        Just(RevokedBy::Voter),
+    ];
+    let revoke = (any::<Pick>(), any::<Pick>(), any::<Pick>(), by).prop_map(
+        |(instance, board, event, by)| Step::Revoke {
+            instance,
+            board,
+            event,
+            by,
+        },
+    );
+    let restore =
+        (any::<Pick>(), any::<Pick>(), any::<Pick>()).prop_map(|(instance, board, revocation)| {
+            Step::RestoreAll {
+                instance,
+                board,
+                revocation,
+            }
+        });
     let read_result = (any::<Pick>(), any::<Pick>())
         .prop_map(|(board, period)| Step::ReadResult { board, period });
     let [claims, redefines, reads_of_results] = if closings > 0.5 { [7, 2, 3] } else { [1, 1, 1] };
@@ -813,6 +856,8 @@ fn step(theme: &Theme) -> impl Strategy<Value = Step> + use<> {
         2 => keep,
         if is_half_way { 8 } else { 4 } => correct,
         2 => amend,
+        3 => revoke,
+        2 => restore,
         reads_of_results => read_result,
         read => (1..=4_usize).prop_map(|count| Step::Read { count }),
     ]

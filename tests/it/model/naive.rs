@@ -228,7 +228,8 @@ struct Taken {
     /// The data with which it counts, and its score when it was taken, of which quotas are used.
     data: Option<&'static str>,
     charged: i64,
-    /// Whether it was retracted.
+    /// Whether it was retracted, and whether that or a revocation in force has it count no more.
+    is_retracted: bool,
     is_out: bool,
     /// Whether its board certainly keeps it.
     is_kept: bool,
@@ -411,6 +412,8 @@ pub struct Model {
     hidden: BTreeSet<String>,
     /// Whether no history of it was ever turned off.
     keeps_all: bool,
+    /// The events that its revocations cover, and whether these are in force.
+    revocations: Vec<(BTreeSet<usize>, bool)>,
 }
 
 /// An event that may be corrected.
@@ -446,6 +449,7 @@ impl Model {
             lines: 0,
             hidden: BTreeSet::new(),
             keeps_all: true,
+            revocations: Vec::new(),
         }
     }
 
@@ -673,10 +677,16 @@ impl Model {
     }
 
     /// No event that lies before this instant is taken any more.
-    fn closed_until(&self) -> i64 {
+    /// Up to when its periods are closed, in ms.
+    pub fn closed_until(&self) -> i64 {
         self.closings
             .last()
             .map_or(i64::MIN, |closing| closing.until)
+    }
+
+    /// What had ended by then gets no result, and is not closed alone.
+    pub fn finalizes_since(&self) -> i64 {
+        self.finalizes_since
     }
 
     /// Whether a period that ends at this instant becomes final.
@@ -887,6 +897,7 @@ impl Model {
             standings: Value::Null,
             data: event.data,
             charged: score,
+            is_retracted: false,
             is_out: false,
             is_kept: self.keeps_certainly() && self.board.history == Some(i64::MAX),
             is_erased: false,
@@ -979,7 +990,70 @@ impl Model {
 
     /// Retracts an event, or has it count again.
     pub fn set_out(&mut self, number: usize, is_out: bool) {
-        self.taken[number].is_out = is_out;
+        self.taken[number].is_retracted = is_out;
+        self.count_out();
+    }
+
+    /// Which events are out now.
+    fn count_out(&mut self) {
+        for (number, taken) in self.taken.iter_mut().enumerate() {
+            let revoked = |(covered, in_force): &(BTreeSet<usize>, bool)| {
+                *in_force && covered.contains(&number)
+            };
+            taken.is_out = taken.is_retracted || self.revocations.iter().any(revoked);
+        }
+    }
+
+    /// The events that a revocation covers which covers those that match and count for this instant (ms) or a later one; `None` if
+    /// a period of them is closed, or it is not certain that all are kept.
+    pub fn revocable(
+        &self,
+        since: i64,
+        matches: impl Fn(usize, &Event) -> bool,
+    ) -> Option<BTreeSet<usize>> {
+        let found = self.taken.iter().enumerate().filter(|(number, taken)| {
+            taken.ms() >= since && !taken.is_erased && matches(*number, &taken.event)
+        });
+        let found: BTreeSet<usize> = found.map(|(number, _)| number).collect();
+        self.may_change(&found).then_some(found)
+    }
+
+    /// Whether all of these events are kept for certain, and no period of them is closed.
+    fn may_change(&self, numbers: &BTreeSet<usize>) -> bool {
+        let until = self.closed_until();
+        numbers.iter().all(|number| {
+            let taken = &self.taken[*number];
+            taken.is_erased || taken.is_kept && taken.ms() >= until
+        })
+    }
+
+    /// Revokes these events; returns how many.
+    pub fn revoke(&mut self, covered: BTreeSet<usize>) -> usize {
+        let count = covered.len();
+        self.revocations.push((covered, true));
+        self.count_out();
+        count
+    }
+
+    /// How many revocations there were.
+    pub fn revocation_count(&self) -> usize {
+        self.revocations.len()
+    }
+
+    /// Whether all events of a revocation are still kept for certain, and no period of them is closed.
+    pub fn may_restore(&self, number: usize) -> bool {
+        self.may_change(&self.revocations[number].0)
+    }
+
+    /// Restores a revocation.
+    pub fn restore(&mut self, number: usize) {
+        self.revocations[number].1 = false;
+        self.count_out();
+    }
+
+    /// The voter of an event.
+    pub fn voter_of(&self, number: usize) -> Option<String> {
+        self.taken[number].event.voter.clone()
     }
 
     /// Has an event count for another score.

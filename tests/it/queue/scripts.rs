@@ -72,7 +72,7 @@ impl Bench {
     /// Puts events with these changes of the arguments.
     async fn put_with(&self, events: &[Event], changes: Value) -> Reply {
         let mut args = json!({
-            "version": "1-1", "epoch": "0", "bytes_max": 1_000_000, "room": 1_000_000, "confirm": false, "remember": "90000000",
+            "version": "1-1", "epoch": "0", "bytes_max": 1_000_000, "room": 1_000_000, "confirm": false, "revocation": 0, "remember": "90000000",
             "ids": events.iter().map(|event| event.0).collect::<Vec<_>>(),
         });
         for (name, value) in changes.as_object().unwrap() {
@@ -101,7 +101,7 @@ impl Bench {
 
     /// Replays a dead letter with these changes of the arguments.
     async fn replay_with(&self, letter: &str, changes: Value) -> Reply {
-        let mut args = json!({"version": "1-1", "epoch": "0", "bytes_max": 1_000_000, "room": 1_000_000, "remember": "90000000", "letter": letter});
+        let mut args = json!({"version": "1-1", "epoch": "0", "bytes_max": 1_000_000, "room": 1_000_000, "remember": "90000000", "revocation": 0, "letter": letter});
         for (name, value) in changes.as_object().unwrap() {
             args[name] = value.clone();
         }

@@ -33,7 +33,7 @@ impl Game<'_> {
             return None;
         }
         // What ended before the board had `finalize` can't be closed by itself.
-        if matches!(window, Window::Period(_)) && self.begun < until {
+        if matches!(window, Window::Period(_)) && model.finalizes_since() < until {
             let key = model.board.key(unit, period - 1);
             return Some(Closed {
                 asked: Some((id.clone(), unit_name(unit), key)),
@@ -48,7 +48,7 @@ impl Game<'_> {
         // What had ended when a board was made is closed with what ends later.
         let boards = self.boards.iter().enumerate();
         let due = boards.filter_map(|(place, (_, model))| {
-            let due = due(&model.board, self.now).filter(|due| self.begun < *due)?;
+            let due = due(&model.board, self.now).filter(|due| model.finalizes_since() < *due)?;
             Some((place, due))
         });
         Closed {

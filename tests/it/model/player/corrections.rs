@@ -1,4 +1,6 @@
-//! Events are retracted, restored and corrected.
+//! Events are retracted, restored, corrected and revoked.
+
+use std::collections::BTreeSet;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
@@ -7,11 +9,11 @@ use standings::corrections::work::{self, Correction, Named};
 use standings::domain::data::EntryData;
 use standings::domain::ids::{BoardId, EventId, MemberId};
 
-use super::{Game, expect_equal, pick};
+use super::{Game, TIME_MAX, expect_equal, pick};
 use crate::harness::client::Answer;
 use crate::harness::{Instance, break_off};
-use crate::model::answers::score_text;
-use crate::model::cases::{Change, DATA, NewEvent, Pick};
+use crate::model::answers::{score_text, time_text};
+use crate::model::cases::{Change, DATA, NewEvent, Pick, RevokedBy};
 use crate::model::naive::{Correctable, Verdict};
 
 impl Game<'_> {
@@ -90,6 +92,9 @@ impl Game<'_> {
                 waits,
             )
             .await;
+            // Others wait no longer for a correction whose instance died.
+            self.now = TIME_MAX.min(self.now + 5_001);
+            self.world.set_time(&time_text(self.now));
         }
         let answer = send(instance, id, event, &correction, data).await;
         let kind = answer.json["type"].as_str().unwrap_or_default();
@@ -105,6 +110,104 @@ impl Game<'_> {
             _ => return expect_equal(&answer.text, &answer.status, &StatusCode::OK),
         }
         Ok(())
+    }
+}
+
+impl Game<'_> {
+    /// Revokes events of a board that certainly keeps them, in no closed period.
+    pub(super) async fn revoke(
+        &mut self,
+        instance: Pick,
+        board: Pick,
+        event: Pick,
+        by: RevokedBy,
+    ) -> Result<(), String> {
+        let instance = &self.world.instances[pick(instance, self.world.instances.len())];
+        let board = pick(board, self.boards.len());
+        let (id, model) = &mut self.boards[board];
+        let events = model.correctable();
+        if events.is_empty() || self.has_huge_scores || !model.keeps_certainly() {
+            return Ok(());
+        }
+        let place = pick(event, events.len());
+        let of = &events[place];
+        let since = model.closed_until();
+        let (mut body, covered) = match by {
+            RevokedBy::Events(others) => {
+                let ids = (0..=usize::from(others)).map(|other| (place + 7 * other) % events.len());
+                let ids: BTreeSet<&str> = ids.map(|other| &*events[other].id).collect();
+                let covered = model.revocable(i64::MIN, |_, event| {
+                    event.id.as_deref().is_some_and(|id| ids.contains(id))
+                });
+                (json!({"events": ids}), covered)
+            }
+            RevokedBy::Member => {
+                let covered = model.revocable(since, |_, event| event.member == of.member);
+                (json!({"member": of.member}), covered)
+            }
+            RevokedBy::Voter => {
+                let Some(voter) = model.voter_of(of.number) else {
+                    return Ok(());
+                };
+                let covered =
+                    model.revocable(since, |_, event| event.voter.as_ref() == Some(&voter));
+                (json!({"voter": voter}), covered)
+            }
+        };
+        let Some(covered) = covered else {
+            return Ok(());
+        };
+        if since > i64::MIN && body.get("events").is_none() {
+            body["since"] = json!(time_text(since));
+        }
+        body["reason"] = json!("bots");
+        self.log.push(format!("of {id} are revoked: {body}"));
+        let path = format!("/v1/boards/{id}/revocations");
+        let answer = instance.client.post(&path, body).await;
+        if answer.json["type"] == "/problems/board-moving" {
+            return Ok(());
+        }
+        expect_equal(&answer.text, &answer.status, &StatusCode::OK)?;
+        let count = model.revoke(covered);
+        let expected = json!([model.revocation_count(), count, 0]);
+        let report = &answer.json["report"];
+        let told = json!([
+            answer.json["number"],
+            report["events"],
+            report["failed_count"]
+        ]);
+        expect_equal(&answer.text, &told, &expected)
+    }
+
+    /// Restores a revocation whose events are all kept, and in no closed period.
+    pub(super) async fn restore_all(
+        &mut self,
+        instance: Pick,
+        board: Pick,
+        revocation: Pick,
+    ) -> Result<(), String> {
+        let instance = &self.world.instances[pick(instance, self.world.instances.len())];
+        let board = pick(board, self.boards.len());
+        let (id, model) = &mut self.boards[board];
+        let count = model.revocation_count();
+        if count == 0 || !model.keeps_certainly() {
+            return Ok(());
+        }
+        let number = pick(revocation, count);
+        if !model.may_restore(number) {
+            return Ok(());
+        }
+        self.log
+            .push(format!("revocation {} of {id} is restored", number + 1));
+        let path = format!("/v1/boards/{id}/revocations/{}/restore", number + 1);
+        let body = json!({"reason": "no bots"});
+        let answer = instance.client.post(&path, body).await;
+        if answer.json["type"] == "/problems/board-moving" {
+            return Ok(());
+        }
+        expect_equal(&answer.text, &answer.status, &StatusCode::OK)?;
+        model.restore(number);
+        expect_equal(&answer.text, &answer.json["status"], &json!("restored"))
     }
 }
 

@@ -52,7 +52,6 @@ struct Game<'a> {
     boards: Vec<(String, Model)>,
     members: usize,
     has_huge_scores: bool,
-    begun: i64,
     now: i64,
     sent: Vec<Sent>,
     ids: usize,
@@ -155,7 +154,6 @@ impl Table {
             boards: boards.collect(),
             members: case.members,
             has_huge_scores: case.has_huge_scores,
-            begun: case.begin,
             now: case.begin,
             sent: Vec::new(),
             ids: 0,
@@ -439,6 +437,17 @@ impl Game<'_> {
                 self.correct(*instance, *board, *event, *change, *killed_after)
                     .await
             }
+            Step::Revoke {
+                instance,
+                board,
+                event,
+                by,
+            } => self.revoke(*instance, *board, *event, *by).await,
+            Step::RestoreAll {
+                instance,
+                board,
+                revocation,
+            } => self.restore_all(*instance, *board, *revocation).await,
             Step::Claim {
                 board,
                 period,

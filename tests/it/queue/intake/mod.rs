@@ -7,4 +7,5 @@ mod closings;
 mod log;
 mod moves;
 mod random;
+mod revocations;
 mod taking;

@@ -96,6 +96,7 @@ impl<'a> MoreArgs<'a> {
             history: shard.history.is_some().then(|| HistoryArgs {
                 keeps: shard.keeps_events(),
                 unkept: Vec::new(),
+                revocation: shard.last_revocation(),
             }),
         }
     }
@@ -106,6 +107,7 @@ impl<'a> MoreArgs<'a> {
 pub(super) struct HistoryArgs {
     pub(super) keeps: bool,
     pub(super) unkept: Vec<usize>,
+    pub(super) revocation: u64,
 }
 
 /// The arguments where voters are counted.
@@ -131,6 +133,7 @@ pub(super) struct QueueArgs {
     pub(super) bytes: Vec<usize>,
     pub(super) leases: Vec<String>,
     pub(super) lates: Vec<i64>,
+    pub(super) revocations: Vec<u64>,
     pub(super) logged_ats: Vec<i64>,
 }
 

@@ -202,11 +202,13 @@ impl<'a> Encoder<'a> {
         queue.bytes.resize(before, 0);
         queue.leases.resize(before, String::new());
         queue.lates.resize(before, 0);
+        queue.revocations.resize(before, 0);
         queue.logged_ats.resize(before, 0);
         queue.entries.push(held.entry.to_string());
         queue.bytes.push(held.bytes);
         queue.leases.push(held.lease.to_string());
         queue.lates.push(held.late.map_or(0, Timestamp::ms));
+        queue.revocations.push(held.revocation);
         let logged_at = held.is_logged.then_some(held.queued_at);
         queue.logged_ats.push(logged_at.map_or(0, Timestamp::us));
     }

@@ -22,8 +22,9 @@ const ACCEPTED_BYTES: usize = 7;
 const REVOCATION_BYTES: usize = 4;
 /// The length of what precedes the record.
 const HEAD_BYTES: usize = 1 + ACCEPTED_BYTES + REVOCATION_BYTES + 2;
-/// The flag of an event that was retracted.
-const OUT: u8 = 1;
+/// The flags of an event that was retracted, and of one that a revocation covers.
+const RETRACTED: u8 = 1;
+const REVOKED: u8 = 2;
 /// The flag of what is left of the row of an erased member's event.
 const STUB: u8 = 128;
 
@@ -31,9 +32,13 @@ const STUB: u8 = 128;
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRow {
     /// Whether the event was retracted.
-    pub is_out: bool,
+    pub is_retracted: bool,
+    /// Whether a revocation covers it.
+    pub is_revoked: bool,
     /// When the event was accepted, in whole milliseconds.
     pub accepted_at: Timestamp,
+    /// The number of the last revocation before it was accepted, or queued; 0 for none.
+    pub revocation: u64,
     /// The instant that it counts for.
     pub at: Timestamp,
     /// The number of its member's last erasure before it; 0 for none.
@@ -58,8 +63,10 @@ impl StoredRow {
             outcome, erasure, ..
         } = decode::remembered(board, None, parts.record)?;
         Ok(Some(Self {
-            is_out: parts.is_out,
+            is_retracted: parts.flags & RETRACTED != 0,
+            is_revoked: parts.flags & REVOKED != 0,
             accepted_at: parts.accepted_at,
+            revocation: parts.revocation,
             at: outcome.at,
             erasure,
             status: outcome.status,
@@ -67,9 +74,14 @@ impl StoredRow {
         }))
     }
 
-    /// What the event adds to the standings of a board's periods: nothing if it was retracted.
+    /// Whether no standing counts the event.
+    pub fn is_out(&self) -> bool {
+        self.is_retracted || self.is_revoked
+    }
+
+    /// What the event adds to the standings of a board's periods: nothing if it is out.
     pub fn writes(&self, board: &Board) -> Vec<RowWrite> {
-        if self.is_out {
+        if self.is_out() {
             return Vec::new();
         }
         self.details.writes(board, self.at)
@@ -87,7 +99,8 @@ impl StoredRow {
         let parts = require(parts(row)?, "an erased event has no row")?;
         let kept = HEAD_BYTES + parts.record.len();
         let mut changed = Vec::with_capacity(row.len());
-        changed.put_u8(if self.is_out { OUT } else { 0 });
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        changed.put_u8(flag(self.is_retracted, RETRACTED) | flag(self.is_revoked, REVOKED));
         changed.extend(&row[1..kept]);
         changed.extend(self.details.encode());
         Ok(changed)
@@ -108,14 +121,15 @@ pub(super) fn remembered(board: &Board, row: &Bytes) -> Result<Remembered, Store
     let parts = require(parts(row)?, "an erased event has no record")?;
     let remembered = decode::remembered(board, None, parts.record)?;
     Ok(Remembered {
-        is_out: parts.is_out,
+        is_out: parts.flags & (RETRACTED | REVOKED) != 0,
         ..remembered
     })
 }
 
 struct Parts<'a> {
-    is_out: bool,
+    flags: u8,
     accepted_at: Timestamp,
+    revocation: u64,
     record: &'a [u8],
     details: &'a [u8],
 }
@@ -124,12 +138,13 @@ fn parts(mut row: &[u8]) -> Result<Option<Parts<'_>>, StoreError> {
     let mut read = || {
         let flags = row.try_get_u8().ok()?;
         let accepted_us = row.try_get_uint(ACCEPTED_BYTES).ok()?.cast_signed();
-        row.try_get_uint(REVOCATION_BYTES).ok()?;
+        let revocation = row.try_get_uint(REVOCATION_BYTES).ok()?;
         let length = usize::from(row.try_get_u16().ok()?);
         let (record, details) = row.split_at_checked(length)?;
         let parts = Parts {
-            is_out: flags & OUT != 0,
+            flags,
             accepted_at: Timestamp::from_ms_clamped(accepted_us / 1_000),
+            revocation,
             record,
             details,
         };
