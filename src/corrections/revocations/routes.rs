@@ -406,7 +406,7 @@ impl RevocationReport {
     request_body(content = RevocationBody, example = json!({"voter": "v-77", "reason": "bought votes"})),
     responses(
         (status = 200, description = "The revocation is done", body = Revocation, example = json!({"number": 1, "status": "done", "dry_run": false, "criteria": {"voter": "v-77"}, "reason": "bought votes", "ordered_at": "2026-11-21T12:00:00.412Z", "report": {"finished_at": "2026-11-21T12:00:00.431Z", "events": 0, "members": 0, "losses": [], "failed": [], "failed_count": 0, "expired": []}, "restored": null})),
-        (status = 202, description = "The revocation is running", body = Revocation, headers(("Location", description = "The address of the revocation"))),
+        (status = 202, description = "The revocation is running", body = Revocation, headers(("Location", description = "The address of the revocation")), example = json!({"number": 1, "status": "running", "dry_run": false, "criteria": {"voter": "v-77"}, "reason": "bought votes", "ordered_at": "2026-11-21T12:00:00.412Z", "report": null, "restored": null})),
         (status = 404, description = "`board-not-found`"),
         (status = 409, description = "`history-off`, `revocation-running`, `too-many-revocations`, `board-moving`"),
     )
@@ -435,7 +435,7 @@ pub async fn revoke(
     request_body(content = ReasonBody, example = json!({"reason": "the wrong voter"})),
     responses(
         (status = 200, description = "The revocation is restored", body = Revocation, example = json!({"number": 1, "status": "restored", "dry_run": false, "criteria": {"voter": "v-77"}, "reason": "bought votes", "ordered_at": "2026-11-21T12:00:00.412Z", "report": {"finished_at": "2026-11-21T12:00:00.431Z", "events": 0, "members": 0, "losses": [], "failed": [], "failed_count": 0, "expired": []}, "restored": {"finished_at": "2026-11-21T12:00:00.431Z", "events": 0, "members": 0, "losses": [], "failed": [], "failed_count": 0, "expired": []}})),
-        (status = 202, description = "The revocation is being restored", body = Revocation),
+        (status = 202, description = "The revocation is being restored", body = Revocation, example = json!({"number": 1, "status": "restoring", "dry_run": false, "criteria": {"voter": "v-77"}, "reason": "bought votes", "ordered_at": "2026-11-21T12:00:00.412Z", "report": {"finished_at": "2026-11-21T12:00:00.431Z", "events": 0, "members": 0, "losses": [], "failed": [], "failed_count": 0, "expired": []}, "restored": null})),
         (status = 404, description = "`board-not-found`, `revocation-not-found`"),
         (status = 409, description = "`history-off`, `revocation-running`, `board-moving`"),
     )
