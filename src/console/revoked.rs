@@ -2,7 +2,9 @@
 
 use super::boards::Defined;
 use super::prelude::*;
-use crate::corrections::revocations::routes::{Revocation, RevocationList, RevocationStatus};
+use crate::corrections::revocations::routes::{
+    Revocation, RevocationList, RevocationReport, RevocationStatus,
+};
 use crate::domain::time::Timestamp;
 use crate::domain::timezone::Zone;
 
@@ -65,6 +67,12 @@ impl RevokedPage {
             .collect()
     }
 
+    /// What came of it last.
+    fn report(revocation: &Revocation) -> Option<&RevocationReport> {
+        let restored = revocation.restored.as_ref();
+        restored.or(revocation.report.as_ref())
+    }
+
     /// The class of a state, and its words.
     fn state(revocation: &Revocation) -> (&'static str, &'static str) {
         match revocation.status {
@@ -79,8 +87,13 @@ impl RevokedPage {
 
     /// Whether it may be restored.
     fn is_restorable(revocation: &Revocation) -> bool {
-        let status = revocation.status;
-        !revocation.dry_run && matches!(status, RevocationStatus::Running | RevocationStatus::Done)
+        let has_failed = |report: &RevocationReport| report.failed_count > 0;
+        !revocation.dry_run
+            && match revocation.status {
+                RevocationStatus::Running | RevocationStatus::Done => true,
+                RevocationStatus::Restored => revocation.restored.as_ref().is_some_and(has_failed),
+                RevocationStatus::Restoring | RevocationStatus::Over => false,
+            }
     }
 }
 

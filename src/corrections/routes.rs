@@ -167,7 +167,7 @@ impl CorrectedEvent {
     params(NamedParams),
     request_body(content = ReasonBody, example = json!({"reason": "a bot"})),
     responses(
-        (status = 200, description = "The event is retracted", body = CorrectedEvent, example = json!({"event": {"status": "kept", "id": "run-88231", "member": "999", "score": 10, "retracted": true, "revoked": false, "at": "2026-11-21T12:00:00.412Z", "accepted_at": "2026-11-21T12:00:00.412Z", "outcome": "applied", "voter": null, "channel": null, "device": null, "key": "backend", "data": null}, "expired": []})),
+        (status = 200, description = "The event is retracted", body = CorrectedEvent),
         (status = 404, description = "`board-not-found`, `event-not-kept`"),
         (status = 409, description = "`history-off`, `event-waiting`, `event-of-several`, `board-moving`, `correction-beyond`"),
     )
@@ -194,7 +194,7 @@ pub async fn retract(
     params(NamedParams),
     request_body(content = ReasonBody, example = json!({"reason": "it was no bot"})),
     responses(
-        (status = 200, description = "The event counts", body = CorrectedEvent, example = json!({"event": {"status": "kept", "id": "run-88231", "member": "999", "score": 10, "retracted": false, "revoked": false, "at": "2026-11-21T12:00:00.412Z", "accepted_at": "2026-11-21T12:00:00.412Z", "outcome": "applied", "voter": null, "channel": null, "device": null, "key": "backend", "data": null}, "expired": []})),
+        (status = 200, description = "The event counts", body = CorrectedEvent),
         (status = 404, description = "`board-not-found`, `event-not-kept`"),
         (status = 409, description = "`history-off`, `event-waiting`, `event-of-several`, `board-moving`, `correction-beyond`"),
     )
@@ -223,7 +223,7 @@ pub async fn restore(
     params(NamedParams),
     request_body(content = ScoreBody, example = json!({"from": 10, "score": 9, "reason": "typing error of the judge"})),
     responses(
-        (status = 200, description = "The event counts for this score", body = CorrectedEvent, example = json!({"event": {"status": "kept", "id": "run-88231", "member": "999", "score": 9, "retracted": false, "revoked": false, "at": "2026-11-21T12:00:00.412Z", "accepted_at": "2026-11-21T12:00:00.412Z", "outcome": "applied", "voter": null, "channel": null, "device": null, "key": "backend", "data": null}, "expired": []})),
+        (status = 200, description = "The event counts for this score", body = CorrectedEvent),
         (status = 404, description = "`board-not-found`, `event-not-kept`"),
         (status = 409, description = "`history-off`, `event-waiting`, `event-of-several`, `score-changed`, `board-moving`, `correction-beyond`"),
         (status = 422, description = "`validation-failed`, `score-out-of-range`"),
@@ -257,7 +257,7 @@ pub async fn correct(
     post, path = "/v1/boards/{board}/amendments", operation_id = "amend_events",
     request_body(content = AmendmentBody, example = json!({"event": {"id": "sheet-12", "member": "999", "score": 3, "at": "2026-11-20T12:00:00Z"}, "reason": "the paper list of November"})),
     responses(
-        (status = 200, description = "The event counts, now or before", body = CorrectedEvent, example = json!({"event": {"status": "kept", "id": "sheet-12", "member": "999", "score": 3, "retracted": false, "revoked": false, "at": "2026-11-20T12:00:00.000Z", "accepted_at": "2026-11-21T12:00:00.412Z", "outcome": "applied", "voter": null, "channel": null, "device": null, "key": "backend", "data": null}, "expired": []})),
+        (status = 200, description = "The event counts, now or before", body = CorrectedEvent),
         (status = 404, description = "`board-not-found`"),
         (status = 409, description = "`history-off`, `event-waiting`, `member-erased`, `board-moving`, `correction-beyond`"),
         (status = 422, description = "`validation-failed`, `score-out-of-range`, `event-id-reused`; `event-in-future` with the header `Retry-After`"),

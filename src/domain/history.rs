@@ -63,14 +63,15 @@ pub struct HistoryState {
 pub struct Revoking {
     /// The name under which it is stored.
     pub token: String,
+    /// What no other run has, be it of this revocation.
+    pub run: String,
     /// Whether it only counts.
     pub is_dry_run: bool,
     /// Whether it is being restored.
     pub is_restoring: bool,
-    /// By partition of the log of queued events, the offset before which it covers records. `None`: not known yet, and it
-    /// covers all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ends: Option<BTreeMap<String, i64>>,
+    /// By partition of the log of queued events, the offset before which it covers records.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ends: BTreeMap<String, i64>,
 }
 
 /// A retention that was replaced by a longer one. A standing expires when that is first decided, so that its rows must not make
@@ -112,13 +113,7 @@ impl HistoryState {
 
     /// The history with the next revocation begun: rows that are added from now on have its number, which it does not cover.
     #[must_use]
-    pub fn revoke(&self, token: String, is_dry_run: bool) -> Self {
-        let revoking = Revoking {
-            token,
-            is_dry_run,
-            is_restoring: false,
-            ends: None,
-        };
+    pub fn revoke(&self, revoking: Revoking) -> Self {
         Self {
             revocation: self.next_revocation(),
             ..self.revoking(Some(revoking))
@@ -391,14 +386,8 @@ impl Board {
     /// The number of the last revocation before a record of the log of queued events.
     pub fn last_revocation_of(&self, partition: &Partition, offset: i64) -> u64 {
         let revoking = self.revoking();
-        let is_covered = revoking.is_some_and(|revoking| {
-            if revoking.is_restoring {
-                return false;
-            }
-            let ends = revoking.ends.as_ref();
-            let end = |ends: &BTreeMap<_, _>| ends.get(&partition.to_string()).copied();
-            ends.is_none_or(|ends| end(ends).is_some_and(|end| offset < end))
-        });
+        let end = revoking.and_then(|revoking| revoking.ends.get(&partition.to_string()));
+        let is_covered = end.is_some_and(|end| offset < *end);
         self.last_revocation().saturating_sub(u64::from(is_covered))
     }
 

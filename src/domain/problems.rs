@@ -442,7 +442,7 @@ problems! {
         "the event may be in the log of queued events, which has too many waiting events to search; try again"
         => log_too_long() "the event may be in the log of queued events, which has too many waiting events to search; try again";
     REVOCATION_NOT_FOUND = NOT_FOUND, "revocation-not-found", "The revocation does not exist",
-        "The board has no revocation with this number, or it was a dry run or restored, and the board remembers 100 later ones.",
+        "The board has no revocation with this number, or it is no longer in force, and the board remembers 100 later ones. Or it was a dry run, which can't be restored.",
         "List the revocations: `GET /v1/boards/{board}/revocations`.",
         "board vote has no revocation 7"
         => nothing_revoked(number: u64) "revocation {number} was a dry run: there is nothing to restore"

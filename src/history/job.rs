@@ -203,20 +203,23 @@ async fn fold_oldest(
     Ok(last)
 }
 
-/// Gives a board another state of its history, if it has not changed. Without one, a history that was turned on meanwhile begins.
+/// Gives a board another state of its history; returns false if the board has changed. Without one, a history that was turned on
+/// meanwhile begins.
 pub(crate) async fn change(
     engine: &Engine,
     board: &Arc<Board>,
     history: Option<HistoryState>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let store = &engine.store;
     let key = random::hexadecimal::<HISTORY_KEY_BYTES>("")?;
     let stamp = boards::begin_change(store, &board.id).await?;
     let placed = board.placed(board.placement.clone(), stamp);
     let changed = Board { history, ..placed }.with_history(key);
-    if boards::define(store, &changed, Some(board), None).await? != Defined::Stored {
+    let defined = boards::define(store, &changed, Some(board), None).await?;
+    if defined != Defined::Stored {
         boards::end_change(store, &board.id, stamp).await?;
     }
     engine.reload(&board.id).await?;
-    Ok(boards::announce(store, &board.id, Some(stamp)).await?)
+    boards::announce(store, &board.id, Some(stamp)).await?;
+    Ok(defined == Defined::Stored)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::revocation::Report;
@@ -19,7 +20,6 @@ use crate::domain::history::Revoking;
 use crate::domain::ids::BoardId;
 use crate::domain::message::{Message, MessageKind};
 use crate::history;
-use crate::queue;
 use crate::redis::leases::Leased;
 use crate::webhooks::outbox;
 
@@ -162,7 +162,7 @@ async fn step_on(
     Ok(Progress::More)
 }
 
-/// Begins a round; `None` if the board's definition has changed first.
+/// Begins a round; `None` if the revocation is missing.
 async fn begin(
     engine: &Engine,
     live: Arc<LiveBoard>,
@@ -173,17 +173,6 @@ async fn begin(
     let history = history.ok_or(Error::Again(Outdated::Board))?;
     // From now on no shard takes a call that was made for an earlier definition.
     boards::open_shards(store, board).await?;
-    let log = queue::of(engine).log.as_ref();
-    if let Some(log) = log.filter(|_| !revoking.is_restoring && revoking.ends.is_none()) {
-        let ends = log.ends().await?.into_iter();
-        let ends = ends.map(|(partition, end)| (partition.to_string(), end));
-        let revoking = Revoking {
-            ends: Some(ends.collect()),
-            ..revoking
-        };
-        history::job::change(engine, board, Some(history.revoking(Some(revoking)))).await?;
-        return Ok(None);
-    }
     let round = Round::begin(engine, Arc::clone(&live), revoking).await?;
     if round.is_none() {
         tracing::error!(board = %board.id, "a revocation is missing, and can't be carried out");
@@ -198,32 +187,29 @@ async fn end(engine: &Engine, round: &mut Round) -> Result<(), Error> {
     let (store, live) = (&engine.store, &round.live);
     let board = &live.board;
     let mut revocation = round.revocation.clone();
-    revocation.named = None;
     let is_restored = round.revoking.is_restoring;
     let Report {
         events, members, ..
     } = report;
-    // Then nothing asks any more which events it names.
     let is_over = revocation.dry_run || is_restored && report.failed_count == 0;
-    let of_before = if is_restored {
-        revocation.restored.replace(report)
+    let place = if is_restored {
+        &mut revocation.restored
     } else {
-        revocation.report.replace(report)
+        &mut revocation.report
     };
+    *place = Some(report);
+    let [_, of_events, of_named] = store::fields_of(&revocation.token);
     let written = Written {
         revocation: Some(&revocation),
-        hashes: is_over.then(Vec::new),
+        removed: vec![of_named.clone()],
         ..Written::default()
     };
     store::write(store, board, written).await?;
     if !revocation.dry_run {
         let number = revocation.number;
-        let data = serde_json::json!({"revocation": number, "restored": is_restored, "events": events, "members": members});
-        let before = of_before.map(|report| report.finished_at.to_string());
-        let token = &revocation.token;
-        let occasion = format!("{token}:{is_restored}:{}", before.unwrap_or_default());
+        let data = json!({"revocation": number, "restored": is_restored, "events": events, "members": members});
         let (kind, now) = (MessageKind::EventsRevoked, engine.clock.now());
-        let message = Message::new(kind, board, &occasion, now, &data);
+        let message = Message::new(kind, board, &round.revoking.run, now, &data);
         outbox::store::post(store, board, &[message]).await?;
         board_notes::note(store, NotedFor::Outbox, board).await?;
         // Until the next change of the board nobody revises.
@@ -232,6 +218,15 @@ async fn end(engine: &Engine, round: &mut Round) -> Result<(), Error> {
     let history = board.history.as_ref();
     let history = history.ok_or(Error::Again(Outdated::Board))?;
     let ended = history.revoking(None);
-    history::job::change(engine, board, Some(ended)).await?;
-    Ok(())
+    if !history::job::change(engine, board, Some(ended)).await? {
+        return Err(Error::Again(Outdated::Board));
+    }
+    // Nothing asks any more which events it names.
+    let events = is_over.then_some(of_events);
+    let written = Written {
+        removed: events.into_iter().chain([of_named]).collect(),
+        ..Written::default()
+    };
+    let live = engine.live_board(&board.id).await?;
+    Ok(store::write(store, &live.board, written).await?)
 }

@@ -39,7 +39,7 @@ pub struct Criteria {
     pub until: Option<Timestamp>,
 }
 
-/// What a revocation names, until it has ended.
+/// What a revocation names, stored apart until it has ended.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Named {
     pub member: Option<MemberId>,
@@ -48,6 +48,11 @@ pub struct Named {
 }
 
 impl Named {
+    /// Whether it names nothing.
+    pub fn is_empty(&self) -> bool {
+        self.member.is_none() && self.events.is_none()
+    }
+
     /// The ids under which the events may be stored, of this voter if they must be: that of a player's event begins with the
     /// player, and an event of a record without an id has the place of the record.
     pub fn events_as_stored(&self, voter: Option<&Label>) -> Option<Vec<EventId>> {
@@ -77,7 +82,6 @@ pub struct Revocation {
     /// Whether it only counts.
     pub dry_run: bool,
     pub ordered_at: Timestamp,
-    pub named: Option<Named>,
     /// What came of it; `None`: it is being carried out.
     pub report: Option<Report>,
     /// What came of restoring it.
@@ -99,6 +103,13 @@ pub struct Report {
     pub failed_count: u64,
     /// The first standings that had expired: window and key.
     pub expired: BTreeSet<(String, String)>,
+}
+
+impl Report {
+    /// Whether the events of no member failed.
+    pub fn is_whole(&self) -> bool {
+        self.failed_count == 0
+    }
 }
 
 /// What a member would lose.
@@ -132,6 +143,11 @@ pub enum Failure {
 }
 
 impl Revocation {
+    /// Whether it was carried out, or restored.
+    pub fn has_ended(&self) -> bool {
+        self.report.is_some() || self.restored.is_some()
+    }
+
     /// Whether its events are out because of it, unless it is being restored.
     pub fn is_in_force(&self) -> bool {
         !self.dry_run && self.report.is_some() && self.restored.is_none()

@@ -94,10 +94,9 @@ impl Round {
         let Some(revocation) = all.iter().find(is_own).cloned() else {
             return Ok(None);
         };
-        let in_force = all.iter().filter(|one| match revoking.is_restoring {
-            true => one.is_in_force() && !is_own(one),
-            false => one.is_in_force() || is_own(one),
-        });
+        let others = all.iter().filter(|one| one.is_in_force() && !is_own(one));
+        let own = (!revoking.is_restoring).then_some(&revocation);
+        let in_force = others.chain(own);
         let in_force: Vec<&Revocation> = in_force.collect();
         let covering = in_force.iter().copied().chain([&revocation]);
         let tokens: Vec<&str> = covering.map(|one| one.token.as_str()).collect();
@@ -116,7 +115,7 @@ impl Round {
             revocation,
             revoking,
         };
-        if round.revoking.is_restoring {
+        if round.revoking.is_restoring && round.revocation.report.is_some() {
             // What it covers is in no queue any more.
             round.stage = Stage::Walking(round.walk(engine).await?);
         }
@@ -192,9 +191,10 @@ impl Round {
 
     /// Whether a shard has not taken all records that were in the log before the revocation.
     async fn waits_for_log(&self, engine: &Engine) -> Result<bool, Error> {
-        let Some(ends) = &self.revoking.ends else {
+        let ends = &self.revoking.ends;
+        if ends.is_empty() {
             return Ok(false);
-        };
+        }
         let (mut waiting, mut reached) = (Vec::new(), Vec::new());
         for LiveShard { shard, .. } in &self.live.shards {
             let known = intake::store::all_known_offsets(&engine.store, shard).await?;
@@ -219,7 +219,7 @@ impl Round {
     /// Where the walk begins.
     async fn walk(&self, engine: &Engine) -> Result<Walk, Error> {
         let voter = self.revocation.criteria.voter.as_ref();
-        let named = self.revocation.named.clone().unwrap_or_default();
+        let named = store::named(&engine.store, &self.live.board, &self.revoking.token).await?;
         let events = named.events_as_stored(voter);
         // When it is restored, its names are known no more, but the audit log may know the member.
         let member = match (named.member, &self.revocation.member) {
@@ -430,7 +430,8 @@ impl Round {
     async fn pseudonym(&self, engine: &Engine, member: &MemberId) -> Result<Option<String>, Error> {
         let (store, own) = (&engine.store, &self.live.shard_of(member).shard);
         let range = RowRange::Member(member.clone(), [None, None]);
-        if rows_before(store, own, &range, None, 1).await?.is_empty() {
+        let rows = rows_before(store, own, &range, None, 1).await?;
+        if rows.iter().all(|placed| placed.row.is_empty()) {
             return Ok(None);
         }
         Ok(
@@ -478,9 +479,10 @@ impl Walk {
                 };
                 let rows = oldest_rows(store, &own.shard, after, None, CALL_ROWS_MAX).await?;
                 let found = read(*shard, &own.shard, &RowRange::Taken, &rows);
-                match rows.last().filter(|_| rows.len() == CALL_ROWS_MAX) {
-                    Some(last) => *after = last.text.to_vec(),
-                    None => (*shard, *after) = (*shard + 1, Vec::new()),
+                if let Some(last) = rows.last().filter(|_| rows.len() == CALL_ROWS_MAX) {
+                    *after = last.text.to_vec();
+                } else {
+                    (*shard, *after) = (*shard + 1, Vec::new());
                 }
                 Ok(Some(found))
             }

@@ -73,7 +73,7 @@ pub struct Revocation {
     pub reason: String,
     /// When it was ordered.
     pub ordered_at: Timestamp,
-    /// What came of it; null while it is running.
+    /// What came of it; null while it is running, and if it was restored before its end.
     pub report: Option<RevocationReport>,
     /// What came of restoring it; null if it was not restored.
     pub restored: Option<RevocationReport>,
@@ -91,7 +91,7 @@ pub enum RevocationStatus {
     Restoring,
     /// It was restored.
     Restored,
-    /// The board keeps none of its events any more, so it can't be restored.
+    /// The board keeps none of its events any more: restoring it has no effect.
     Over,
 }
 
@@ -213,7 +213,7 @@ impl RevocationBody {
             }
             let read = events.iter().enumerate().map(|(place, id)| {
                 let sent = EventId::parse(id);
-                sent.map_err(|error| Problem::invalid_field(&format!("/events/{place}"), error))
+                sent.map_err(|error| Problem::invalid_field(format!("/events/{place}"), error))
             });
             let distinct = read.collect::<Result<BTreeSet<_>, _>>();
             distinct.map(Vec::from_iter)
@@ -330,14 +330,16 @@ impl Revocation {
     }
 
     /// The answer to a request that began or continued its work.
-    fn answer(self) -> Response {
+    fn answer(self, board: &BoardId) -> Response {
+        let location = format!("/v1/boards/{board}/revocations/{}", self.number);
+        let location = [(header::LOCATION, location)];
         if !matches!(
             self.status,
             RevocationStatus::Running | RevocationStatus::Restoring
         ) {
-            return JsonResponse(self).into_response();
+            return (location, JsonResponse(self)).into_response();
         }
-        (StatusCode::ACCEPTED, JsonResponse(self)).into_response()
+        (StatusCode::ACCEPTED, location, JsonResponse(self)).into_response()
     }
 }
 
@@ -405,10 +407,11 @@ impl RevocationReport {
     post, path = "/v1/boards/{board}/revocations", operation_id = "revoke_events",
     request_body(content = RevocationBody, example = json!({"voter": "v-77", "reason": "bought votes"})),
     responses(
-        (status = 200, description = "The revocation is done", body = Revocation, example = json!({"number": 1, "status": "done", "dry_run": false, "criteria": {"voter": "v-77"}, "reason": "bought votes", "ordered_at": "2026-11-21T12:00:00.412Z", "report": {"finished_at": "2026-11-21T12:00:00.431Z", "events": 0, "members": 0, "losses": [], "failed": [], "failed_count": 0, "expired": []}, "restored": null})),
+        (status = 200, description = "The revocation is done", body = Revocation),
         (status = 202, description = "The revocation is running", body = Revocation, headers(("Location", description = "The address of the revocation")), example = json!({"number": 1, "status": "running", "dry_run": false, "criteria": {"voter": "v-77"}, "reason": "bought votes", "ordered_at": "2026-11-21T12:00:00.412Z", "report": null, "restored": null})),
         (status = 404, description = "`board-not-found`"),
         (status = 409, description = "`history-off`, `revocation-running`, `too-many-revocations`, `board-moving`"),
+        (status = 503, description = "`log-unavailable`, with `Retry-After`"),
     )
 )]
 pub async fn revoke(
@@ -421,8 +424,7 @@ pub async fn revoke(
     let (live, found) = work::revoke(&app.engine, &board, &wanted).await?;
     let shown = Revocation::one(&app.engine, &live.board, found).await?;
     audit.after(&shown.audited());
-    let location = format!("/v1/boards/{board}/revocations/{}", shown.number);
-    Ok(([(header::LOCATION, location)], shown.answer()).into_response())
+    Ok(shown.answer(&board))
 }
 
 /// Restore a revocation.
@@ -434,7 +436,7 @@ pub async fn revoke(
     params(("revocation" = u64, Path, description = "The number of the revocation", example = 1)),
     request_body(content = ReasonBody, example = json!({"reason": "the wrong voter"})),
     responses(
-        (status = 200, description = "The revocation is restored", body = Revocation, example = json!({"number": 1, "status": "restored", "dry_run": false, "criteria": {"voter": "v-77"}, "reason": "bought votes", "ordered_at": "2026-11-21T12:00:00.412Z", "report": {"finished_at": "2026-11-21T12:00:00.431Z", "events": 0, "members": 0, "losses": [], "failed": [], "failed_count": 0, "expired": []}, "restored": {"finished_at": "2026-11-21T12:00:00.431Z", "events": 0, "members": 0, "losses": [], "failed": [], "failed_count": 0, "expired": []}})),
+        (status = 200, description = "The revocation is restored", body = Revocation),
         (status = 202, description = "The revocation is being restored", body = Revocation, example = json!({"number": 1, "status": "restoring", "dry_run": false, "criteria": {"voter": "v-77"}, "reason": "bought votes", "ordered_at": "2026-11-21T12:00:00.412Z", "report": {"finished_at": "2026-11-21T12:00:00.431Z", "events": 0, "members": 0, "losses": [], "failed": [], "failed_count": 0, "expired": []}, "restored": null})),
         (status = 404, description = "`board-not-found`, `revocation-not-found`"),
         (status = 409, description = "`history-off`, `revocation-running`, `board-moving`"),
@@ -451,7 +453,7 @@ pub async fn restore(
     let (live, found) = work::restore(&app.engine, &board, number).await?;
     let shown = Revocation::one(&app.engine, &live.board, found).await?;
     audit.after(&shown.audited());
-    Ok(shown.answer())
+    Ok(shown.answer(&board))
 }
 
 /// Read a revocation.

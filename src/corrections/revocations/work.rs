@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
@@ -15,6 +16,7 @@ use crate::audit;
 use crate::core::board::store::boards;
 use crate::core::jobs::Progress;
 use crate::core::{Engine, Error, LiveBoard, LiveShard, Outdated};
+use crate::domain::board::Board;
 use crate::domain::history::{HistoryState, Revoking};
 use crate::domain::ids::{BoardId, Label};
 use crate::domain::part::Part;
@@ -23,8 +25,9 @@ use crate::domain::quota::Network;
 use crate::domain::secret::hexadecimal;
 use crate::domain::time::{Span, Timestamp};
 use crate::history;
-use crate::history::store::oldest_rows;
-use crate::redis::random;
+use crate::history::store::{PlacedRow, oldest_rows};
+use crate::queue;
+use crate::redis::{StoreError, random};
 
 /// How often a request looks whether another instance has carried its revocation out.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
@@ -115,11 +118,20 @@ pub async fn revoke(
     let member = wanted.named.member.as_slice();
     let pseudonym = audit::store::pseudonyms(&engine.store, member).await?.pop();
     let token = random::hexadecimal::<TOKEN_BYTES>("")?;
+    let is_stored = AtomicBool::new(false);
     let begun = engine.with_board(id, async |live| {
-        begin(engine, &live, wanted, (&token, pseudonym.as_ref())).await
+        begin(
+            engine,
+            &live,
+            wanted,
+            (&token, pseudonym.as_ref()),
+            &is_stored,
+        )
+        .await
     });
-    if let Err(error) = begun.await {
-        forget(engine, id, &token).await;
+    if let Err(error) = begun.await
+        && !(is_stored.into_inner() && has_begun(engine, id, &token).await?)
+    {
         return Err(error);
     }
     carry_on(engine, id, &token).await
@@ -142,8 +154,7 @@ pub async fn restore(
         if revocation.dry_run {
             return Err(Problem::nothing_revoked(number).into());
         }
-        let is_whole = |report: &Report| report.failed_count == 0;
-        let is_restored = revocation.restored.as_ref().is_some_and(is_whole);
+        let is_restored = revocation.restored.as_ref().is_some_and(Report::is_whole);
         if is_restored || state == State::Restoring {
             return Ok(revocation.token);
         }
@@ -152,11 +163,15 @@ pub async fn restore(
             Some(history) if state == State::Running => history,
             _ => require_free(&live)?,
         };
+        let running = history.revoking.as_ref();
         let revoking = Revoking {
             token: revocation.token.clone(),
+            run: random::hexadecimal::<TOKEN_BYTES>("")?,
             is_dry_run: false,
             is_restoring: true,
-            ends: None,
+            ends: running
+                .map(|running| running.ends.clone())
+                .unwrap_or_default(),
         };
         change(engine, &live, history.revoking(Some(revoking))).await?;
         Ok(revocation.token)
@@ -179,22 +194,31 @@ fn require_free(live: &LiveBoard) -> Result<&HistoryState, Error> {
     Ok(history)
 }
 
-/// Removes a revocation that has not begun, as far as that is possible.
-async fn forget(engine: &Engine, id: &BoardId, token: &str) {
-    let forgotten = engine.with_board(id, async |live| {
-        let revoking = live.board.revoking();
-        if revoking.is_none_or(|revoking| revoking.token != token) {
+/// Whether a stored revocation has begun. Otherwise it is removed.
+async fn has_begun(engine: &Engine, id: &BoardId, token: &str) -> Result<bool, Error> {
+    engine
+        .with_board(id, async |live| {
+            let (store, board) = (&engine.store, &live.board);
+            boards::require_current(store, board).await?;
+            let all = store::all(store, board).await?;
+            if is_begun(board, &all, token) {
+                return Ok(true);
+            }
             let written = Written {
-                removed: vec![token],
+                removed: store::fields_of(token).to_vec(),
                 ..Written::default()
             };
-            store::write(&engine.store, &live.board, written).await?;
-        }
-        Ok(())
-    });
-    if let Err(error) = forgotten.await {
-        tracing::warn!(board = %id, %error, "a revocation that has not begun stays for now");
-    }
+            store::write(store, board, written).await?;
+            Ok(false)
+        })
+        .await
+}
+
+/// Whether a revocation is running, or has ended.
+fn is_begun(board: &Board, all: &[Revocation], token: &str) -> bool {
+    let revoking = board.revoking();
+    let is_running = revoking.is_some_and(|revoking| revoking.token == token);
+    is_running || all.iter().any(|one| one.token == token && one.has_ended())
 }
 
 /// Begins a revocation with this name, unless an earlier attempt has.
@@ -203,13 +227,12 @@ async fn begin(
     live: &LiveBoard,
     wanted: &WantedRevocation,
     (token, pseudonym): (&str, Option<&String>),
+    is_stored: &AtomicBool,
 ) -> Result<(), Error> {
     let (store, board) = (&engine.store, &live.board);
     boards::require_current(store, board).await?;
     let all = store::all(store, board).await?;
-    let has_ended = |one: &Revocation| one.token == token && one.report.is_some();
-    let revoking = board.revoking();
-    if revoking.is_some_and(|revoking| revoking.token == token) || all.iter().any(has_ended) {
+    if is_begun(board, &all, token) {
         return Ok(());
     }
     let history = require_free(live)?;
@@ -218,14 +241,31 @@ async fn begin(
     if !wanted.dry_run && known.iter().filter(|one| is_in_force(one)).count() >= IN_FORCE_MAX {
         return Err(Problem::too_many_revocations(&board.id, IN_FORCE_MAX).into());
     }
-    let others = known.iter().filter(|found| !is_in_force(found));
+    let is_whole = |found: &&Found| {
+        found
+            .revocation
+            .restored
+            .as_ref()
+            .is_none_or(Report::is_whole)
+    };
+    let others = known
+        .iter()
+        .filter(|found| !is_in_force(found))
+        .filter(is_whole);
     let others = others.map(|found| &found.revocation);
     // Those that never began.
     let begun_since = engine.clock.now().saturating_sub(BEGINNING_MAX);
-    let is_left = |one: &&Revocation| one.report.is_none() && one.ordered_at < begun_since;
+    let is_left = |one: &&Revocation| !one.has_ended() && one.ordered_at < begun_since;
     let removed = others.skip(OTHERS_MAX).chain(all.iter().filter(is_left));
-    let removed = removed.map(|one| one.token.as_str()).collect();
-    let named = wanted.named.clone();
+    let removed = removed
+        .flat_map(|one| store::fields_of(&one.token))
+        .collect();
+    let named = &wanted.named;
+    // What comes into the log from now on comes with this request, or later.
+    let ends = match &queue::of(engine).log {
+        Some(log) => log.ends().await?,
+        None => Vec::new(),
+    };
     let hashes = named.events_as_stored(wanted.voter.as_ref()).map(|events| {
         let hashes: BTreeSet<_> = events.iter().map(|id| hash_of_event(history, id)).collect();
         hashes.into_iter().flatten().collect()
@@ -238,7 +278,6 @@ async fn begin(
         reason: wanted.reason.clone(),
         dry_run: wanted.dry_run,
         ordered_at: engine.clock.now(),
-        named: Some(named),
         report: None,
         restored: None,
     };
@@ -246,22 +285,42 @@ async fn begin(
         revocation: Some(&revocation),
         hashes,
         removed,
+        ..Written::default()
     };
+    is_stored.store(true, Ordering::Relaxed);
     store::write(store, board, written).await?;
-    let begun = history.revoke(token.to_owned(), wanted.dry_run);
-    change(engine, live, begun).await
+    let ends = ends.into_iter();
+    let ends = ends.map(|(partition, end)| (partition.to_string(), end));
+    let begun = history.revoke(Revoking {
+        token: token.to_owned(),
+        run: token.to_owned(),
+        is_dry_run: wanted.dry_run,
+        is_restoring: false,
+        ends: ends.collect(),
+    });
+    change(engine, live, begun).await?;
+    // Only while it runs. Without this the revocation goes through all events.
+    let live = engine.live_board(&board.id).await?;
+    let written = Written {
+        named: Some((token, named)),
+        ..Written::default()
+    };
+    let is_running = live
+        .board
+        .revoking()
+        .is_some_and(|revoking| revoking.token == token);
+    if is_running && !named.is_empty() {
+        match store::write(store, &live.board, written).await {
+            Err(StoreError::Stale) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Stores a board's history as it is from now on. [`Error::Again`]: the board has changed.
 async fn change(engine: &Engine, live: &LiveBoard, history: HistoryState) -> Result<(), Error> {
-    let token = history
-        .revoking
-        .as_ref()
-        .map(|revoking| revoking.token.clone());
-    history::job::change(engine, &live.board, Some(history)).await?;
-    let now = engine.live_board(&live.board.id).await?;
-    let stored = now.board.revoking().map(|revoking| revoking.token.clone());
-    if stored == token {
+    if history::job::change(engine, &live.board, Some(history)).await? {
         return Ok(());
     }
     Err(Error::Again(Outdated::Board))
@@ -399,7 +458,7 @@ async fn oldest(engine: &Engine, live: &LiveBoard) -> Result<Option<Timestamp>, 
     let mut oldest = None;
     for LiveShard { shard, .. } in &live.shards {
         let rows = oldest_rows(&engine.store, shard, &[], None, 1).await?;
-        let of_shard = rows.first().and_then(|placed| placed.accepted_at());
+        let of_shard = rows.first().and_then(PlacedRow::accepted_at);
         oldest = [oldest, of_shard].into_iter().flatten().min();
     }
     Ok(oldest)
