@@ -21,7 +21,7 @@ run: ## Get what is missing, build, and serve on http://127.0.0.1:8080 with a pr
 # the names match, tests that start their own servers are left out. A script whose keys are in several slots fails in every test anyway
 # (src/redis/dispatch.rs).
 ON_CLUSTERS = model:: seasons:: queue:: seats:: turning:: periods:: shards:: resharding:: reservations:: faults:: \
-	profiles::the_profiles_of_a_page names:: corrections::
+	profiles::the_profiles_of_a_page names:: corrections:: revocations::
 NOT_ON_CLUSTERS = intake:: console:: live::faults:: queue::faults:: queue::scripts::
 
 # How many tests run at one time: more than there are processors, since many wait most of their time; with clusters even more of it.

@@ -5,7 +5,6 @@ use super::prelude::*;
 use crate::corrections::revocations::routes::{
     Revocation, RevocationList, RevocationReport, RevocationStatus,
 };
-use crate::domain::time::Timestamp;
 use crate::domain::timezone::Zone;
 
 /// How many revocations a part of the list has.
@@ -43,10 +42,9 @@ impl Page for RevokedPage {
 }
 
 impl RevokedPage {
-    /// What a revocation covers, in pairs of a name and a value.
-    fn criteria(&self, revocation: &Revocation) -> Vec<(&'static str, String)> {
+    /// What a revocation covers, in pairs of a name and a value, but for times.
+    fn criteria(revocation: &Revocation) -> Vec<(&'static str, String)> {
         let own = &revocation.criteria;
-        let at = |at: Timestamp| self.frame.clock.at(&at).to_string();
         let pairs = [
             ("voter", own.voter.clone()),
             ("device", own.device.clone()),
@@ -58,8 +56,6 @@ impl RevokedPage {
             ("key", own.key.clone()),
             ("member", own.member.clone()),
             ("events", own.events.map(|count| count.to_string())),
-            ("from", own.since.map(at)),
-            ("before", own.until.map(at)),
         ];
         let pairs = pairs.into_iter();
         pairs

@@ -200,3 +200,56 @@ async fn an_event_of_a_player_is_corrected_as_the_players() {
         (&json!(4), &json!(true))
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moderator_counts_revokes_and_restores_the_votes_of_a_bot() {
+    let (world, admin) = world().await;
+    let _following = world.instances[0].follow_api_keys();
+    let definition = json!({"windows": ["day"], "history": "board", "timezone": "Asia/Tokyo"});
+    admin.define("kept", definition).await;
+    for (id, voter) in [("1", "bot"), ("2", SCRIPT), ("3", "bot")] {
+        let event = json!({"id": id, "member": SCRIPT, "score": 10, "voter": voter});
+        admin
+            .post("/v1/boards/kept/events", event)
+            .await
+            .expect(200);
+    }
+    let grant = json!({"scopes": ["read", "moderate"], "boards": ["*"]});
+    let (_, secret) = make_key(&admin, "moderators", grant).await;
+    let mut browser = Browser::signed_in(world.client(), &secret).await;
+    let total = async || {
+        let page = admin.get("/v1/boards/kept/standings/day").await.expect(200);
+        page["entries"][0]["score"].clone()
+    };
+
+    let path = "/console/boards/kept/revocations";
+    let parts = ["No events were revoked on this board.", "Count first"];
+    browser.read(path, &parts).await;
+    let bot = [("voter", "bot"), ("since", "2026-11-21T09:00")];
+    let page = browser.refuse(path, &bot, &["Reason is missing"]).await;
+    has(&page, &["value=\"bot\"", "value=\"2026-11-21T09:00\""]);
+    let nothing = [("reason", "bots")];
+    browser.refuse(path, &nothing, &["needs one of"]).await;
+    let why = [&bot[..], &[("reason", "bots")]].concat();
+    let count = [&why[..], &[("step", "count")]].concat();
+    let page = browser.carry_out(path, &count).await;
+    let parts = [
+        "Nothing has changed",
+        "voter <b>bot</b>",
+        "only counted",
+        "2 events of 1 member",
+        "Would lose most",
+        "alert(&#39;x&#39;)",
+    ];
+    has(&page, &parts);
+    assert!(!page.contains(">Restore<"), "{page}");
+    assert_eq!(total().await, 30);
+    let page = browser.carry_out(path, &why).await;
+    has(&page, &["The events are revoked", "in force", ">Restore<"]);
+    assert_eq!(total().await, 10);
+    let restore = "/console/boards/kept/restore-revocation";
+    let second = [("revocation", "2"), ("reason", "a jury")];
+    let page = browser.carry_out(restore, &second).await;
+    has(&page, &["The events are restored", ">restored<"]);
+    assert_eq!(total().await, 30);
+}

@@ -228,8 +228,7 @@ struct Taken {
     /// The data with which it counts, and its score when it was taken, of which quotas are used.
     data: Option<&'static str>,
     charged: i64,
-    /// Whether it was retracted, and whether that or a revocation in force has it count no more.
-    is_retracted: bool,
+    /// Whether it counts no more: it was retracted, or a revocation in force covers it.
     is_out: bool,
     /// Whether its board certainly keeps it.
     is_kept: bool,
@@ -412,6 +411,8 @@ pub struct Model {
     hidden: BTreeSet<String>,
     /// Whether no history of it was ever turned off.
     keeps_all: bool,
+    /// The events that were retracted.
+    retracted: BTreeSet<usize>,
     /// The events that its revocations cover, and whether these are in force.
     revocations: Vec<(BTreeSet<usize>, bool)>,
 }
@@ -449,6 +450,7 @@ impl Model {
             lines: 0,
             hidden: BTreeSet::new(),
             keeps_all: true,
+            retracted: BTreeSet::new(),
             revocations: Vec::new(),
         }
     }
@@ -897,7 +899,6 @@ impl Model {
             standings: Value::Null,
             data: event.data,
             charged: score,
-            is_retracted: false,
             is_out: false,
             is_kept: self.keeps_certainly() && self.board.history == Some(i64::MAX),
             is_erased: false,
@@ -990,7 +991,11 @@ impl Model {
 
     /// Retracts an event, or has it count again.
     pub fn set_out(&mut self, number: usize, is_out: bool) {
-        self.taken[number].is_retracted = is_out;
+        if is_out {
+            self.retracted.insert(number);
+        } else {
+            self.retracted.remove(&number);
+        }
         self.count_out();
     }
 
@@ -1000,7 +1005,7 @@ impl Model {
             let revoked = |(covered, in_force): &(BTreeSet<usize>, bool)| {
                 *in_force && covered.contains(&number)
             };
-            taken.is_out = taken.is_retracted || self.revocations.iter().any(revoked);
+            taken.is_out = self.retracted.contains(&number) || self.revocations.iter().any(revoked);
         }
     }
 
