@@ -391,7 +391,7 @@ impl Change {
             Board::new(id, definition, stamp, FIRST_AMENDMENT, BTreeMap::new())
         };
         let key = random::hexadecimal::<HISTORY_KEY_BYTES>("")?;
-        let mut board = board.finalized(now).with_history(key);
+        let mut board = board.finalized(now).with_history(key, now);
         if let Some(before) = self.seen().filter(|before| before.history.is_none()) {
             let history = board.history.take();
             board.history = history.map(|begun| begun.replaced(before, &board, now));

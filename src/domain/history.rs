@@ -47,9 +47,9 @@ pub struct HistoryState {
     /// carried over.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     base_since: BTreeMap<Unit, u64>,
-    /// Whether it was turned off: no rows are added, and the others are being removed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_ending: bool,
+    /// When it was turned off: since then no rows are added, and the others are being removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending_since: Option<Timestamp>,
     /// The number of the last revocation of events; 0 if there was none.
     #[serde(default, skip_serializing_if = "is_zero")]
     revocation: u64,
@@ -100,7 +100,7 @@ impl HistoryState {
             since: None,
             retained: BTreeMap::new(),
             base_since: BTreeMap::new(),
-            is_ending: false,
+            ending_since: None,
             revocation: 0,
             revoking: None,
         }
@@ -374,12 +374,12 @@ impl Board {
     /// Whether accepted events get rows.
     pub fn keeps_events(&self) -> bool {
         let history = self.history.as_ref();
-        history.is_some_and(|history| !history.is_ending)
+        history.is_some_and(|history| history.ending_since.is_none())
     }
 
     /// The number of the last revocation of events; 0 if there was none, or its history ends.
     pub fn last_revocation(&self) -> u64 {
-        let history = self.history.as_ref().filter(|history| !history.is_ending);
+        let history = self.history.as_ref().filter(|_| self.keeps_events());
         history.map_or(0, |history| history.revocation)
     }
 
@@ -419,7 +419,7 @@ impl Board {
     /// This board with the history that its definition asks for. One that is turned on begins with this key; one that is
     /// being removed is removed first.
     #[must_use]
-    pub fn with_history(self, key: String) -> Self {
+    pub fn with_history(self, key: String, now: Timestamp) -> Self {
         let history = match (self.history, self.definition.history) {
             (None, None) => None,
             (None, Some(_)) if self.amendment == FIRST_AMENDMENT => {
@@ -427,7 +427,7 @@ impl Board {
             }
             (None, Some(_)) => Some(HistoryState::begun(key)),
             (Some(state), history) => Some(HistoryState {
-                is_ending: state.is_ending || history.is_none(),
+                ending_since: state.ending_since.or(history.is_none().then_some(now)),
                 ..state
             }),
         };

@@ -13,6 +13,7 @@ use crate::domain::board::Board;
 use crate::domain::history::{HISTORY_KEY_BYTES, HistoryState};
 use crate::domain::ids::BoardId;
 use crate::domain::shard::Shard;
+use crate::domain::time::Timestamp;
 use crate::periods::revisions;
 use crate::redis::{StoreError, random};
 
@@ -103,17 +104,17 @@ impl HistoryRound {
             // Rows stay until the revocation has come to all of them.
             return Ok(Progress::Done);
         }
-        if self.next == 0 && (history.is_ending || history.is_unsure()) {
+        if self.next == 0 && (history.ending_since.is_some() || history.is_unsure()) {
             // From now on no shard takes a call that was made for an earlier definition.
             boards::open_shards(&engine.store, board).await?;
         }
-        if history.is_unsure() && !history.is_ending {
+        if history.is_unsure() && history.ending_since.is_none() {
             let known = history.known_by_all(engine.clock.now());
             change(engine, board, Some(known)).await?;
             return Ok(Progress::Done);
         }
         let Some(live) = self.live.shards.get(self.next) else {
-            let is_ending = history.is_ending;
+            let is_ending = history.ending_since.is_some();
             return self.end_round(engine, is_ending).await;
         };
         let is_more = if self.drops_folded {
@@ -121,7 +122,7 @@ impl HistoryRound {
             self.cursor = store::drop_folded(&engine.store, &live.shard, cursor.as_deref()).await?;
             self.cursor.is_some()
         } else {
-            let read = fold_oldest(engine, &live.shard, &self.after, history.is_ending).await?;
+            let read = fold_oldest(engine, &live.shard, &self.after, history.ending_since).await?;
             self.after = read.unwrap_or_default();
             !self.after.is_empty()
         };
@@ -174,9 +175,9 @@ async fn fold_oldest(
     engine: &Engine,
     shard: &Shard,
     after: &[u8],
-    is_ending: bool,
+    ending_since: Option<Timestamp>,
 ) -> Result<Option<Vec<u8>>, StoreError> {
-    let now = engine.clock.now();
+    let (now, is_ending) = (engine.clock.now(), ending_since.is_some());
     let until = shard.rows_until(now).filter(|_| !is_ending);
     if until.is_none() && !is_ending {
         return Ok(None);
@@ -185,9 +186,12 @@ async fn fold_oldest(
     let is_full = rows.len() == CALL_FOLDED_MAX;
     let last = rows.last().filter(|_| is_full);
     let last = last.map(|placed| placed.text.to_vec());
-    let stubs_until = until
-        .unwrap_or(now)
-        .saturating_sub(shard.definition.idempotency);
+    let remembered = shard.definition.idempotency;
+    let stubs_until = match ending_since {
+        // Like the ids of events that were not erased.
+        Some(since) if since.saturating_add(remembered) > now => Timestamp::MIN,
+        _ => until.unwrap_or(now).saturating_sub(remembered),
+    };
     let read = |placed: PlacedRow| {
         let is_kept = !is_ending && !placed.row.is_empty();
         let row = is_kept.then(|| StoredRow::read(shard, &placed.row));
@@ -214,7 +218,7 @@ pub(crate) async fn change(
     let key = random::hexadecimal::<HISTORY_KEY_BYTES>("")?;
     let stamp = boards::begin_change(store, &board.id).await?;
     let placed = board.placed(board.placement.clone(), stamp);
-    let changed = Board { history, ..placed }.with_history(key);
+    let changed = Board { history, ..placed }.with_history(key, engine.clock.now());
     let defined = boards::define(store, &changed, Some(board), None).await?;
     if defined != Defined::Stored {
         boards::end_change(store, &board.id, stamp).await?;

@@ -187,7 +187,7 @@ mod tests {
         .unwrap();
         let id = BoardId::parse("show").unwrap();
         let board = Board::new(id.clone(), definition, 77, 1, BTreeMap::new())
-            .with_history("key".to_owned());
+            .with_history("key".to_owned(), Timestamp::MIN);
         let label = |text| Some(Label::parse(text).unwrap());
         let (sent, member) = (
             EventId::parse("run \"1\"").unwrap(),

@@ -227,7 +227,7 @@ mod tests {
             (r#"{"windows": ["all"]}"#, false),
             (r#"{"windows": ["all"], "history": "90d"}"#, true),
         ] {
-            let board = Board::defined(definition).with_history("key".to_owned());
+            let board = Board::defined(definition).with_history("key".to_owned(), Timestamp::MIN);
             let stored = serde_json::to_string(&StoredDefinition::from(&board)).unwrap();
             assert_eq!(stored.contains("history"), is_there, "{stored}");
             assert_eq!(read_definition(&board.id, &stored).unwrap(), board);
