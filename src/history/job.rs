@@ -159,7 +159,7 @@ impl HistoryRound {
         }
         for live in &self.live.shards {
             if store::is_numbered(&engine.store, &live.shard).await? {
-                // The revocations of a later history begin to count anew.
+                // A later history numbers its revocations from 1 again.
                 return Ok(Progress::Done);
             }
         }
