@@ -325,7 +325,7 @@ impl Board {
     /// Defines the board.
     pub async fn define(&self, service: &Service) -> Result<()> {
         let is_limited = self.voting == Voting::Limited;
-        let definition = json!({
+        let mut definition = json!({
             "windows": self.windows,
             "ties": self.ties,
             "timezone": timezone(),
@@ -337,9 +337,12 @@ impl Board {
             "entry_data": self.data.is_some(),
             "score_min": self.is_league.then_some(0),
             "league": self.is_league.then(settings),
-            "history": self.keeps_events.then_some("90d"),
             "ingest": if self.is_queued { "async" } else { "sync" },
         });
+        // Builds from before the first release with a history can be measured, too.
+        if self.keeps_events {
+            definition["history"] = json!("90d");
+        }
         service.define(self.name, &definition).await
     }
 
