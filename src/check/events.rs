@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use futures::FutureExt;
 
+use super::repair::RepairOutcome;
 use super::store::Difference;
 use super::{Check, Place};
 use crate::core::ATTEMPTS_MAX;
 use crate::core::write::store::events::{RowArgs, StoredRow, update_name};
-use crate::domain::ids::MemberId;
+use crate::corrections::revocations::revocation::Cover;
+use crate::corrections::revocations::store as revocations;
+use crate::domain::ids::{EventId, MemberId};
 use crate::domain::shard::Shard;
-use crate::history::store::{self, CALL_ROWS_MAX, PlacedRow, RowRange};
+use crate::history::store::{self, PlacedRow, RowRange, Rows};
 use crate::moves::store::scan_lines;
 use crate::redis::args::LayoutArgs;
 use crate::redis::kinds::Kind;
@@ -71,15 +75,16 @@ impl Check<'_> {
         Ok((reply.bytes()?, reply.all(Reply::read)?))
     }
 
-    /// Compares the entries of all members with their rows.
+    /// Compares the entries of all members with their rows, and the rows with revocations.
     async fn check_members(&mut self, shard: &Shard) -> Result<(), StoreError> {
+        let covers = revocations::in_force(self.store, shard).boxed().await?;
         let (mut cursor, mut unchecked) = ("0".to_owned(), 0_usize);
         loop {
             let key = store::members_key(shard);
             let (next, members) = scan_lines(self.store, key, &cursor).await?;
             for (member, _) in members {
                 if let Ok(member) = MemberId::parse(&member)
-                    && !self.check_member(shard, &member).await?
+                    && !self.check_member(shard, &member, covers.as_deref()).await?
                 {
                     unchecked += 1;
                 }
@@ -99,25 +104,33 @@ impl Check<'_> {
     }
 
     /// Compares the entries of a member with its rows. Returns false if it has too many, or they keep changing.
-    async fn check_member(&mut self, shard: &Shard, member: &MemberId) -> Result<bool, StoreError> {
-        let range = RowRange::Member(member.clone(), [None, None]);
+    async fn check_member(
+        &mut self,
+        shard: &Shard,
+        member: &MemberId,
+        covers: Option<&[Cover]>,
+    ) -> Result<bool, StoreError> {
         for _ in 0..ATTEMPTS_MAX {
-            let mut rows: Vec<PlacedRow> = Vec::new();
-            loop {
-                let before = rows.last().map(|placed| placed.text.clone());
-                let read =
-                    store::rows_before(self.store, shard, &range, before.as_deref(), CALL_ROWS_MAX);
-                let part = read.await?;
-                let is_last = part.len() < CALL_ROWS_MAX;
-                rows.extend(part);
-                if rows.len() > MEMBER_ROWS_MAX {
+            let mut rows = Rows::of(RowRange::Member(member.clone(), [None, None]));
+            let mut placed: Vec<PlacedRow> = Vec::new();
+            while let Some(part) = rows.next(self.store, shard).await? {
+                placed.extend(part);
+                if placed.len() > MEMBER_ROWS_MAX {
                     return Ok(false);
                 }
-                if is_last {
-                    break;
-                }
             }
-            if let Some(differences) = self.compare_entries(shard, member, &range, &rows).await? {
+            let read = read_rows(shard, &rows.range, &placed)?;
+            if let Some(mut differences) = self
+                .compare_entries(shard, member, (&rows.range, &placed), &read)
+                .await?
+            {
+                let history = shard.history.as_ref();
+                if let Some((history, covers)) = history.zip(covers) {
+                    differences.extend(read.iter().filter_map(|(id, row)| {
+                        let covered = covers.iter().any(|cover| cover.has(history, id, row));
+                        (covered != row.is_revoked).then(|| wrongly_revoked(id, row))
+                    }));
+                }
                 let place = Place::of_key(shard, &keys::single(shard, Kind::Events));
                 self.report.add_all(shard, &place, differences);
                 return Ok(true);
@@ -131,26 +144,17 @@ impl Check<'_> {
         &self,
         shard: &Shard,
         member: &MemberId,
-        range: &RowRange,
-        placed: &[PlacedRow],
+        (range, placed): (&RowRange, &[PlacedRow]),
+        read: &[(EventId, StoredRow)],
     ) -> Result<Option<Vec<Difference>>, StoreError> {
         let ids: Vec<String> = placed
             .iter()
             .map(|placed| range.event_id(&placed.text).map(|id| id.to_string()))
             .map(Option::unwrap_or_default)
             .collect();
-        let read = placed
-            .iter()
-            .filter(|placed| !placed.row.is_empty())
-            .map(|placed| StoredRow::read(shard, &placed.row));
-        let read: Vec<StoredRow> = read
-            .collect::<Result<Vec<_>, _>>()?
-            .into_iter()
-            .flatten()
-            .collect();
         let now = self.clock.now().ms();
         let mut added: BTreeMap<String, (u8, Vec<RowArgs<'_>>)> = BTreeMap::new();
-        for row in &read {
+        for (_, row) in read {
             // The entry that only events made which were retracted is there no more.
             let writes = row.details.writes(shard, row.at);
             let kept = |expires: Option<i64>| expires.is_none_or(|expires| expires > now);
@@ -185,5 +189,27 @@ impl Check<'_> {
             "STALE" => Err(StoreError::Stale),
             _ => Ok(None),
         }
+    }
+}
+
+/// Reads the rows that are still shown.
+fn read_rows(
+    shard: &Shard,
+    range: &RowRange,
+    placed: &[PlacedRow],
+) -> Result<Vec<(EventId, StoredRow)>, StoreError> {
+    let mut read = Vec::new();
+    for placed in placed.iter().filter(|placed| !placed.row.is_empty()) {
+        let row = StoredRow::read(shard, &placed.row)?;
+        read.extend(range.event_id(&placed.text).zip(row));
+    }
+    Ok(read)
+}
+
+fn wrongly_revoked(id: &EventId, row: &StoredRow) -> Difference {
+    Difference {
+        code: "revoked".to_owned(),
+        outcome: RepairOutcome::Left,
+        stored: vec![id.to_string(), u8::from(row.is_revoked).to_string()],
     }
 }

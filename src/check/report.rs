@@ -294,6 +294,12 @@ fn describe(shard: &Shard, difference: &Difference) -> String {
         "unindexed" => format!("the kept event {first} is missing from an index"),
         "dangling" => format!("an index has the event {first}, which is not kept there"),
         "misplaced" => format!("the directory of an index is wrong near the event {first}"),
+        "revoked" if second == "1" => {
+            format!("the kept event {first} is revoked, but no revocation in force covers it")
+        }
+        "revoked" => {
+            format!("the kept event {first} is not revoked, but a revocation in force covers it")
+        }
         "entry" => format!("{}: stored: {second}; made by its events: {third}", key()),
         "unfolded" => format!("{} lacks what events that are not kept have made", key()),
         "state" => format!("the state of the series can't be read: it is of type {first}"),

@@ -112,6 +112,45 @@ pub async fn rows_before(
     read(store, shard, range, (low, high, false), count).await
 }
 
+/// Walks through all rows of a range, the last first.
+#[derive(Debug)]
+pub struct Rows {
+    pub range: RowRange,
+    before: Option<Bytes>,
+    is_done: bool,
+}
+
+impl Rows {
+    pub fn of(range: RowRange) -> Self {
+        Self {
+            range,
+            before: None,
+            is_done: false,
+        }
+    }
+
+    /// Whether it has come to the end.
+    pub fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// The next rows; `None` at the end.
+    pub async fn next(
+        &mut self,
+        store: &Store,
+        shard: &Shard,
+    ) -> Result<Option<Vec<PlacedRow>>, StoreError> {
+        if self.is_done {
+            return Ok(None);
+        }
+        let before = self.before.as_deref();
+        let rows = rows_before(store, shard, &self.range, before, CALL_ROWS_MAX).await?;
+        self.is_done = rows.len() < CALL_ROWS_MAX;
+        self.before = rows.last().map(|placed| placed.text.clone());
+        Ok(Some(rows))
+    }
+}
+
 /// Like [`rows_before`] for a correction that runs. Also returns how many bytes of texts were listed for it when the
 /// rows were read (`scripts/lib/history.lua`).
 pub(crate) async fn watched_rows_before(

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use standings::check::Repair;
 use standings::corrections::revocations::work::{self, WantedRevocation};
 use standings::domain::ids::{BoardId, Label};
 use tokio::task::JoinHandle;
@@ -406,6 +407,28 @@ async fn a_revocation_whose_instance_dies_is_carried_out_by_another_one() {
         }
         check(&world, "b").await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_check_compares_events_with_the_revocations_in_force() {
+    let world = world(json!({"windows": ["all"], "history": "board"})).await;
+    let client = world.client();
+    for (id, voter) in [("1", "bot"), ("2", "v")] {
+        vote(client, id, "ann", voter).await;
+    }
+    let revoked = revoke(client, json!({"events": ["1"]})).await.expect(200);
+    assert_eq!(revoked["report"]["events"], 1);
+    check(&world, "b").await;
+    // The revocation is lost.
+    let keys = world.redis.keys("st:{*:revocations").await;
+    assert_eq!(keys.len(), 1, "{keys:?}");
+    world.redis.run(&[b"UNLINK", keys[0].as_bytes()]).await;
+    let id = BoardId::parse("b").unwrap();
+    let report = standings::check::run(world.engine(), Some(&id), Repair::None);
+    let found = report.await.unwrap().findings;
+    let told: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let lost = "board b, events: the kept event 1 is revoked, but no revocation in force covers it";
+    assert_eq!(told, [lost]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

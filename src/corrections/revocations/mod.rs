@@ -17,5 +17,5 @@ pub mod job;
 pub mod revocation;
 mod round;
 pub mod routes;
-mod store;
+pub(crate) mod store;
 pub mod work;

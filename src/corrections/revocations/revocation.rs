@@ -148,6 +148,12 @@ impl Revocation {
         self.report.is_some() || self.restored.is_some()
     }
 
+    /// Whether all events that it covers could be changed.
+    pub fn is_whole(&self) -> bool {
+        let mut reports = [&self.report, &self.restored].into_iter().flatten();
+        reports.all(Report::is_whole)
+    }
+
     /// Whether its events are out because of it, unless it is being restored.
     pub fn is_in_force(&self) -> bool {
         !self.dry_run && self.report.is_some() && self.restored.is_none()

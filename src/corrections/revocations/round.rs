@@ -4,8 +4,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::revocation::{
     Cover, FailedMember, Failure, LISTED_MAX, LOSSES_MAX, Loss, Report, Revocation,
 };
@@ -23,7 +21,7 @@ use crate::domain::problems::CORRECTION_BEYOND;
 use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
-use crate::history::store::{CALL_ROWS_MAX, PlacedRow, RowRange, oldest_rows, rows_before};
+use crate::history::store::{CALL_ROWS_MAX, PlacedRow, RowRange, Rows, oldest_rows, rows_before};
 use crate::queue::store::queued;
 use crate::queue::store::queues::QueueName;
 use crate::queue::{self, intake};
@@ -62,8 +60,8 @@ enum Stage {
 enum Walk {
     /// In all rows of the shard with this index, after this text.
     All(usize, Vec<u8>),
-    /// In a range of rows of a member, before this text.
-    Member(RowRange, MemberId, Option<Bytes>),
+    /// In rows of a member.
+    Member(Rows, MemberId),
     /// At one of these events.
     Events(Vec<EventId>, usize),
 }
@@ -95,19 +93,13 @@ impl Round {
             return Ok(None);
         };
         let others = all.iter().filter(|one| one.is_in_force() && !is_own(one));
-        let own = (!revoking.is_restoring).then_some(&revocation);
-        let in_force = others.chain(own);
+        let in_force = others.chain((!revoking.is_restoring).then_some(&revocation));
         let in_force: Vec<&Revocation> = in_force.collect();
-        let covering = in_force.iter().copied().chain([&revocation]);
-        let tokens: Vec<&str> = covering.map(|one| one.token.as_str()).collect();
-        let hashes = store::hashes(store, board, &tokens).await?;
-        let cover = |one: &Revocation| {
-            let hashes = hashes.get(&one.token);
-            Cover::new(one, hashes.map_or(&[], |hashes| hashes))
-        };
+        let mut own = store::covers(store, board, &[&revocation]).await?;
+        let own = own.pop().ok_or(Error::Again(Outdated::Board))?;
         let mut round = Self {
-            own: cover(&revocation),
-            in_force: in_force.into_iter().map(cover).collect(),
+            own,
+            in_force: store::covers(store, board, &in_force).await?,
             stage: Stage::Waiting(None),
             tally: Tally::default(),
             waiting: VecDeque::new(),
@@ -236,7 +228,7 @@ impl Round {
             (None, Some(member)) => {
                 let criteria = &self.revocation.criteria;
                 let between = [criteria.since, criteria.until];
-                Walk::Member(RowRange::Member(member.clone(), between), member, None)
+                Walk::Member(Rows::of(RowRange::Member(member.clone(), between)), member)
             }
             (None, None) => Walk::All(0, Vec::new()),
         })
@@ -289,24 +281,19 @@ impl Round {
         let own = &live.shards[shard].shard;
         let criteria = &self.revocation.criteria;
         let range = RowRange::Member(member.clone(), [criteria.since, criteria.until]);
-        let (mut changes, mut before) = (VecDeque::new(), None::<Bytes>);
-        loop {
-            let rows =
-                rows_before(&engine.store, own, &range, before.as_deref(), CALL_ROWS_MAX).await?;
-            let is_last = rows.len() < CALL_ROWS_MAX;
-            before = rows.last().map(|placed| placed.text.clone());
-            for placed in rows {
-                changes.extend(self.change_of(own, &range, placed)?);
+        let (mut rows, mut changes) = (Rows::of(range), VecDeque::new());
+        while let Some(part) = rows.next(&engine.store, own).await? {
+            for placed in part {
+                changes.extend(self.change_of(own, &rows.range, placed)?);
             }
-            while changes.len() >= CHANGES_MAX || is_last && !changes.is_empty() {
+            let left = if rows.is_done() { 0 } else { CHANGES_MAX - 1 };
+            while changes.len() > left {
                 if !self.carry_out(engine, own, &member, &mut changes).await? {
                     return Ok(());
                 }
             }
-            if is_last {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
     /// The change of a row; `None` if it is as it should be.
@@ -486,16 +473,11 @@ impl Walk {
                 }
                 Ok(Some(found))
             }
-            Self::Member(range, member, before) => {
-                if before.as_ref().is_some_and(Bytes::is_empty) {
-                    return Ok(None);
-                }
+            Self::Member(rows, member) => {
                 let shard = live.board.shard_of(member);
                 let own = &live.shards[shard].shard;
-                let rows = rows_before(store, own, range, before.as_deref(), CALL_ROWS_MAX).await?;
-                let last = rows.last().filter(|_| rows.len() == CALL_ROWS_MAX);
-                *before = Some(last.map_or_else(Bytes::new, |placed| placed.text.clone()));
-                Ok(Some(read(shard, own, range, &rows)))
+                let part = rows.next(store, own).await?;
+                Ok(part.map(|part| read(shard, own, &rows.range, &part)))
             }
             Self::Events(ids, at) => {
                 let part = ids.get(*at..).unwrap_or_default();

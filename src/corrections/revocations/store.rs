@@ -1,10 +1,8 @@
 //! Stores revocations.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
 
-use super::revocation::{Named, Revocation};
+use super::revocation::{Cover, Named, Revocation};
 use crate::domain::board::Board;
 use crate::redis::decode::Done;
 use crate::redis::dispatch::Store;
@@ -53,24 +51,43 @@ pub(super) async fn all(store: &Store, board: &Board) -> Result<Vec<Revocation>,
     Ok(all)
 }
 
-/// The hashes of the events that revocations name, one after the other, by their names.
-pub(super) async fn hashes(
+/// What these revocations cover, in their order.
+pub(super) async fn covers(
     store: &Store,
     board: &Board,
-    tokens: &[&str],
-) -> Result<HashMap<String, Bytes>, StoreError> {
-    if tokens.is_empty() {
-        return Ok(HashMap::new());
+    revocations: &[&Revocation],
+) -> Result<Vec<Cover>, StoreError> {
+    if revocations.is_empty() {
+        return Ok(Vec::new());
     }
     let key = keys::of_board(board, Kind::Revocations);
-    let fields = tokens.iter().map(|token| format!("{token}{OF_EVENTS}"));
-    let found: Vec<Option<Bytes>> = store
-        .command("HMGET", std::iter::once(key).chain(fields))
-        .await?;
-    let named = tokens.iter().zip(found);
-    Ok(named
-        .filter_map(|(token, hashes)| Some(((*token).to_owned(), hashes?)))
+    let fields = revocations
+        .iter()
+        .map(|one| format!("{}{OF_EVENTS}", one.token));
+    let asked: Vec<String> = std::iter::once(key).chain(fields).collect();
+    let hashes: Vec<Option<Bytes>> = store.command("HMGET", asked).await?;
+    let covers = revocations.iter().zip(hashes);
+    Ok(covers
+        .map(|(one, hashes)| Cover::new(one, &hashes.unwrap_or_default()))
         .collect())
+}
+
+/// What the revocations in force of a board cover. `None` if rows may say something else, since one is being carried out, or
+/// some events could not be changed.
+pub(crate) async fn in_force(
+    store: &Store,
+    board: &Board,
+) -> Result<Option<Vec<Cover>>, StoreError> {
+    let all = all(store, board).await?;
+    let is_running = board
+        .history
+        .as_ref()
+        .is_some_and(|history| history.revoking.is_some());
+    if is_running || !all.iter().all(Revocation::is_whole) {
+        return Ok(None);
+    }
+    let in_force: Vec<&Revocation> = all.iter().filter(|one| one.is_in_force()).collect();
+    covers(store, board, &in_force).await.map(Some)
 }
 
 /// What a revocation names; nothing if that is not known any more.
