@@ -17,6 +17,14 @@ pub struct Changed {
 }
 
 impl Changed {
+    /// The field of the head.
+    pub fn stored(self) -> String {
+        if self == Self::default() {
+            return String::new();
+        }
+        format!("{} {:012x}", self.number, self.history)
+    }
+
     /// From the field of the head; empty before the first change.
     pub fn from_stored(text: &str) -> Option<Self> {
         if text.is_empty() {

@@ -52,7 +52,7 @@ pub struct Memory {
 
 /// An answer's bytes, and the memory that was taken for them.
 struct Held {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     _taken: Taken,
 }
 
@@ -154,16 +154,16 @@ async fn take(supply: &Supply, by: &Takers, bytes: usize) -> Result<Taken, Probl
 impl Taken {
     /// Writes an answer. The memory that it does not need is given back at once, the rest with its last byte.
     pub fn write<T: Serialize>(self, answer: &T) -> Result<Written, Problem> {
-        Ok(Written(self.hold(to_json(answer)?)))
+        Ok(self.hold(json_of(answer)?))
     }
 
-    fn hold(mut self, mut bytes: Vec<u8>) -> Bytes {
-        bytes.shrink_to_fit();
+    /// The same for an answer that was written before.
+    pub fn hold(mut self, bytes: Bytes) -> Written {
         self.shrink_to(bytes.len());
-        Bytes::from_owner(Held {
+        Written(Bytes::from_owner(Held {
             bytes,
             _taken: self,
-        })
+        }))
     }
 }
 
@@ -174,15 +174,17 @@ pub struct Written(pub Bytes);
 impl Written {
     /// An answer so small that it takes no memory of a supply.
     pub fn new<T: Serialize>(answer: &T) -> Result<Self, Problem> {
-        Ok(Self(to_json(answer)?.into()))
+        json_of(answer).map(Self)
     }
 }
 
-fn to_json<T: Serialize>(answer: &T) -> Result<Vec<u8>, Problem> {
+/// Writes an answer.
+pub fn json_of<T: Serialize>(answer: &T) -> Result<Bytes, Problem> {
     let mut json = Vec::with_capacity(JSON_BYTES);
     serde_json::to_writer(&mut json, answer)
         .map_err(|error| Problem::new(INTERNAL, error.to_string()))?;
-    Ok(json)
+    json.shrink_to_fit();
+    Ok(json.into())
 }
 
 impl IntoResponse for Written {
@@ -262,7 +264,7 @@ mod tests {
         let held = || all - free(&memory.large_reads);
         let taken = memory.for_read(&by, LARGE).await.unwrap();
         assert_eq!(held(), (LARGE + 1) * ENTRY_BYTES);
-        let answer = taken.hold(vec![0; 100_000]);
+        let answer = taken.hold(vec![0; 100_000].into()).0;
         assert_eq!(held(), 100_000);
         let shared = answer.slice(5..7);
         drop(answer);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use super::caching::Caching;
-use super::memory::Written;
+use super::memory::{Written, json_of};
 use super::problem::Problem;
 use super::supply::Taken;
 use crate::core::read::store::standings::{MadeWith, Page};
@@ -43,19 +43,21 @@ impl Rendered {
         })
     }
 
-    /// Writes a page, once for all requests that share it.
+    /// Writes a page, once for all requests that share it. Each holds the memory that was taken for it.
     pub fn of_page<T: Serialize>(
         (page, with): (&Page, MadeWith),
         body: impl FnOnce() -> T,
         taken: Taken,
     ) -> Result<Self, Problem> {
         let written = page.memo.place(with);
-        let (body, content) = if let Some(written) = written.get() {
+        let (text, content) = if let Some(written) = written.get() {
             written.clone()
         } else {
-            let Self { body, content, .. } = Self::new(&body(), taken)?;
-            written.get_or_init(|| (body, content)).clone()
+            let text = json_of(&body())?;
+            let content = content_of(&text);
+            written.get_or_init(|| (text, content)).clone()
         };
+        let Written(body) = taken.hold(text);
         Ok(Self {
             body,
             content,

@@ -160,8 +160,6 @@ groups! {
         PERCENTILE: u8 = 10;
         /// Another query, with the data of the entries in its answer.
         WITH_DATA: u8 = 11;
-        /// Only what every answer has.
-        CHANGED: u8 = 12;
         /// Code of an answer: the standing is not complete. Other answers begin with the number of members.
         INCOMPLETE: i64 = -1;
         /// Code of an answer: a hidden list is behind. Followed by whether it is that of the standing before.

@@ -1,5 +1,4 @@
 -- read.lua: reads pages, members and subsets of a board's standings, all as of one instant.
--- Uses: lib/process.lua, lib/standing.lua, lib/derived.lua, lib/hidden.lua, lib/left_out.lua, lib/visible.lua
 --
 -- KEYS[1]  board
 -- KEYS[2…] named by their index in ARGV[1]: standings (`layout.width` keys each), states of derived series, numbers of
@@ -17,6 +16,8 @@
 --               be up to date
 --   left_out_max, registry   absent unless hidden lists can't be stored: then the script makes those that are behind itself
 --               (lib/left_out.lua) if no more than `left_out_max` members of the shard are hidden
+--   kept        absent, or {`changed` and the barrier with which answers were given that the caller has kept, the number of
+--               entries of each of `standings` then (-1: not known), the indexes of the queries without such an answer}
 --   queries     list of
 --     {PAGE, index in `standings`, offset, count, member (id, or false)}               a page
 --     {BETWEEN, index in `standings`, first, last (scores, or false), offset, count, member (id, or false)}
@@ -28,7 +29,6 @@
 --     {MEMBER, index in `standings`, member, around (1 or more), index of the one before (0: none)}   a member
 --     {SUBSET, index in `standings`, list of members}                                    a subset
 --     {AMOUNTS, index in `standings`, list of numbers of events}                          totals of a standing
---     {CHANGED, index in `standings`, index of the one before (0: none)}                  only what every answer comes with
 --     {WITH_DATA, index in `standings`, query}    a page, a member, a subset or a slice, with the data of its entries
 --   and of a shard (src/core/read/merge.rs), where a mark is {score, time (a tie key), id} of a member that may be in
 --   another shard; an empty id comes before all that have this score:
@@ -40,9 +40,9 @@
 --          its slot is moving, and may have only some of the keys
 --
 -- Reply: {'STALE'} (another version; on a replica also another process, or a key is missing), or {'OK', the barrier of the
--- shard (`final_until`: ms, '' for none), an answer to each query, the field
--- `changed` of the head ('' for none; lib/changed.lua), a digit for each of `standings`: 1 if it has entries, hidden ones
--- too, otherwise 0}:
+-- shard (`final_until`: ms, '' for none), the field `changed` of the head ('' for none; lib/changed.lua), how many entries
+-- each of `standings` has, hidden ones too, 1 if the kept answers still hold, otherwise 0, and an answer to each query, but
+-- for those whose kept answers hold}:
 --   {INCOMPLETE, start}   a standing that the query needs is not complete
 --   {ERASING}             data of erased members that the query would show may remain
 --   {UNLISTED, 1 if that is the one before, otherwise 0}   the hidden list of a standing that the query needs is behind
@@ -59,7 +59,6 @@
 --   spread   {total, number of entries, positions, entries}
 --   slice    {total, number of entries before the mark, position of the first, entries}
 --   positions {total, positions}
---   changed   {0}
 --   with data {total, the answer, the data of its entries in their order, '' for none}
 -- Hidden members are left out everywhere (lib/visible.lua). Entries are a flat list of sorted-set members and scores.
 -- Scores and sums are text. A member after the last listed one has the rank 0.
@@ -67,10 +66,36 @@
 -- Example: the first page, with bob's own entry, of a board with ties by member:
 --   KEYS  st:{b}  st:{b}:1:s:day:2026-11-21
 --   ARGV  {version='1-1', …, standings={{2, 0, 0}}, queries={{1, 1, 0, 10, 'bob'}}}
---   reply {'OK', '', {2, 1, {'ann', '-5', 'bob', '-3'}, {2, '-3', 'bob'}}, '7 4f0c2a9be41d', '1'}
+--   reply {'OK', '', '7 4f0c2a9be41d', {2}, 0, {2, 1, {'ann', '-5', 'bob', '-3'}, {2, '-3', 'bob'}}}
 
 if #KEYS < 1 or #ARGV < 1 then return redis.error_reply('ERR read.lua: 1 key or more, 1 or 2 arguments') end
 local args = cmsgpack.unpack(ARGV[1])
+local head = redis.call('HMGET', KEYS[1], 'version', 'hides', 'final_until', 'changed')
+if head[1] ~= args.version then return {'STALE'} end
+
+local barrier, now_changed, counts = head[3] or '', head[4] or '', {}
+for index, described in ipairs(args.standings) do counts[index] = redis.call('ZCARD', KEYS[described[1]]) end
+
+local queries, holds = args.queries, false
+if args.kept then
+  local then_changed, then_barrier, then_counts, rest = unpack(args.kept)
+  holds = then_changed == now_changed and then_barrier == barrier
+  -- `changed` does not count what expires.
+  for index, described in ipairs(args.standings) do
+    local is_lost = described[2] > 0 and redis.call('EXISTS', KEYS[described[2]]) == 0
+    holds = holds and not is_lost and (then_counts[index] == -1 or then_counts[index] == counts[index])
+  end
+  if holds then
+    for index, query in ipairs(rest) do rest[index] = queries[query] end
+    queries = rest
+  end
+end
+local reply = {'OK', barrier, now_changed, counts, holds and 1 or 0}
+-- Many calls end here. Creating the functions would cost more than all of this.
+if #queries == 0 and not ARGV[2] then return reply end
+
+-- Uses: lib/process.lua, lib/standing.lua, lib/derived.lua, lib/hidden.lua, lib/left_out.lua, lib/visible.lua
+
 local layout = args.layout
 
 -- Whether no key is missing: a key that does not exist is not in the registry either.
@@ -85,8 +110,6 @@ local function is_whole()
   return call('EXISTS', registry) == 1
 end
 
-local head = call('HMGET', KEYS[1], 'version', 'hides', 'final_until', 'changed')
-if head[1] ~= args.version then return {'STALE'} end
 if ARGV[2] and not (ARGV[2] == process_id() and is_whole()) then return {'STALE'} end
 load_visible()
 if head[2] then
@@ -333,14 +356,8 @@ answers[WITH_DATA] = function(standing, query)
   return {answer[1], answer, data}
 end
 
-answers[CHANGED] = function() return {0} end
-
-local reply = {'OK', head[3] or ''}
-for index, query in ipairs(args.queries) do
+for index, query in ipairs(queries) do
   local standing = standings[query[2]]
-  reply[index + 2] = query[1] ~= CHANGED and obstacle(standing) or answers[query[1]](standing, unpack(query, 3))
+  reply[index + 5] = obstacle(standing) or answers[query[1]](standing, unpack(query, 3))
 end
-local digits = {}
-for index, standing in ipairs(standings) do digits[index] = call('EXISTS', standing.zset) end
-reply[#reply + 1], reply[#reply + 2] = head[4] or '', table.concat(digits)
 return reply

@@ -18,6 +18,7 @@ use super::store::boards::RETIRED;
 use super::store::boards::{self, Defined, StoredBoard};
 use crate::core::jobs::JobKind;
 use crate::core::jobs::faults::Subject;
+use crate::core::read::store::standings::KeptAnswers;
 use crate::core::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -39,6 +40,7 @@ pub struct Boards {
     /// How many events of each generation of a board were accepted since that was last asked. All copies of a board in memory
     /// share a counter, also those that requests make at the same time.
     accepted: parking_lot::Mutex<HashMap<(BoardId, u64), Arc<AtomicU64>>>,
+    kept: Arc<KeptAnswers>,
 }
 
 /// The boards in memory, by id.
@@ -159,7 +161,12 @@ impl Engine {
         let known = self.boards.get(&board.id);
         known.filter(|live| live.board == board).unwrap_or_else(|| {
             let accepted = self.boards.counter(&board);
-            Arc::new(LiveBoard::new(board, &self.store, accepted))
+            Arc::new(LiveBoard::new(
+                board,
+                &self.store,
+                &self.boards.kept,
+                accepted,
+            ))
         })
     }
 

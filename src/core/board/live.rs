@@ -8,12 +8,13 @@ use parking_lot::Mutex;
 
 use crate::core::hide::hidden::Listing;
 use crate::core::read::reader::{ReadSize, Reading};
+use crate::core::read::store::standings::{KeptAnswers, KeptOfShard};
 use crate::core::write::applier::Applier;
 use crate::core::write::homes::LiveHome;
 use crate::core::write::recall::FormerShards;
 use crate::core::write::seats::Seating;
 use crate::core::write::sittings::KnownSeats;
-use crate::domain::board::Board;
+use crate::domain::board::{Board, Uniques};
 use crate::domain::event::Event;
 use crate::domain::ids::MemberId;
 use crate::domain::league::{Cohort, Section};
@@ -65,11 +66,19 @@ pub struct LiveShard {
 }
 
 impl LiveBoard {
-    pub(crate) fn new(board: Arc<Board>, store: &Arc<Store>, accepted: Arc<AtomicU64>) -> Self {
-        let shards = board.shards().into_iter();
+    pub(crate) fn new(
+        board: Arc<Board>,
+        store: &Arc<Store>,
+        kept: &Arc<KeptAnswers>,
+        accepted: Arc<AtomicU64>,
+    ) -> Self {
+        // Otherwise pages show what is stored elsewhere.
+        let keeps_rendered =
+            !board.is_league() && board.definition.uniques != Some(Uniques::Member);
+        let live = |shard: Shard| LiveShard::new(shard, store, || kept.of_shard(keeps_rendered));
         Self {
             routes: Mutex::default(),
-            shards: shards.map(|shard| LiveShard::new(shard, store)).collect(),
+            shards: board.shards().into_iter().map(live).collect(),
             former: FormerShards::of(&board),
             homes: LiveHome::of(&board, store),
             seating: Seating::of(&board, store),
@@ -165,12 +174,13 @@ impl LiveBoard {
 }
 
 impl LiveShard {
-    fn new(shard: Shard, store: &Arc<Store>) -> Self {
+    fn new(shard: Shard, store: &Arc<Store>, kept: impl Fn() -> KeptOfShard) -> Self {
         let reading = |freshness| {
             Batcher::new(Reading {
                 store: Arc::clone(store),
                 shard: shard.clone(),
                 freshness,
+                kept: kept(),
             })
         };
         let is_flooded = Arc::default();

@@ -83,7 +83,7 @@ impl<'a> Merged<'a> {
         Ok(Page {
             total,
             listed: listed.unwrap_or(self.live.board.listed(total)),
-            entries,
+            entries: entries.into(),
             me,
             ..Page::default()
         })

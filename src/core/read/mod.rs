@@ -7,7 +7,8 @@
 //!
 //! Each shard has separate batchers for small and for large queries, so that a small one waits for one large call at most.
 //! Queries that come in together share a call, and so a snapshot. Equal queries are asked once. A call begins after its
-//! queries have come in, so a read that begins after the response to an event includes that event.
+//! queries have come in, so a read that begins after the response to an event includes that event. It names the answers that
+//! were kept (`store/standings/kept.rs`): if nothing has changed since, the script ends at once, and they are given again.
 //!
 //! **Editions.** Every answer of `read.lua` has the field `changed` of the shard's head (`scripts/lib/changed.lua`), and
 //! says which of its standings have entries. From these, the version and the state, `domain/edition.rs` makes the edition,

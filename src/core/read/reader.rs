@@ -11,7 +11,7 @@ use indexmap::IndexSet;
 use parking_lot::Mutex;
 
 use super::past::Patience;
-use super::store::standings::{self, ReadAnswer, ShardAnswer, ShardQuery, Visibility};
+use super::store::standings::{self, KeptOfShard, ReadAnswer, ShardAnswer, ShardQuery, Visibility};
 use crate::core::{Engine, Error, LiveBoard, LiveShard, Outdated};
 use crate::domain::edition::{Changed, ShardSeen};
 use crate::domain::series::{Series, Standing};
@@ -40,6 +40,7 @@ pub struct Reading {
     pub shard: Shard,
     /// How fresh the answers must be.
     pub freshness: Freshness,
+    pub(crate) kept: KeptOfShard,
 }
 
 type Read = Dated<ShardAnswer>;
@@ -75,15 +76,16 @@ impl Work for Reading {
         load.cost_us
     }
 
+    /// A second call next to one in which Redis has nothing to read would have no more than half of the queries.
+    fn makes_way(&self) -> bool {
+        self.kept.held()
+    }
+
     async fn call(&self, _: Vec<Arc<ShardQuery>>, asked: Asked) -> Vec<Self::Answer> {
-        let queries: Vec<&ShardQuery> = asked.queries.iter().map(|query| &**query).collect();
-        let read = standings::read(
-            &self.store,
-            &self.shard,
-            &queries,
-            Visibility::Visible,
-            self.freshness,
-        );
+        let queries: Vec<_> = asked.queries.iter().collect();
+        let kept = Some(&self.kept);
+        let visibility = (Visibility::Visible, self.freshness);
+        let read = standings::read(&self.store, &self.shard, &queries, kept, visibility);
         match read.await {
             Ok(Dated { value, as_of }) => {
                 let of_item = |index: usize| {
@@ -161,9 +163,9 @@ impl Calls {
             });
         let called = &mut self.shards[place];
         self.is_torn |= called.changed != seen.changed;
-        for (standing, has_entries) in query.standings.into_iter().zip(seen.has_entries) {
+        for (standing, count) in query.standings.into_iter().zip(seen.counts) {
             if let Some(standing) = standing
-                && has_entries
+                && count > 0
                 && !called.with_entries.contains(&standing)
             {
                 called.with_entries.push(standing);
@@ -332,7 +334,7 @@ impl<'a> Reader<'a> {
     async fn without_hidden(
         &self,
         shard: &LiveShard,
-        query: &ShardQuery,
+        query: &Arc<ShardQuery>,
         mut answer: Read,
     ) -> Result<Read, Error> {
         let mut known_to = None;
@@ -360,12 +362,13 @@ impl<'a> Reader<'a> {
     async fn ask_alone(
         &self,
         shard: &LiveShard,
-        query: &ShardQuery,
+        query: &Arc<ShardQuery>,
         visibility: Visibility,
     ) -> Result<Read, Error> {
         let (store, queries) = (&self.engine.store, &[query]);
+        let visibility = (visibility, Freshness::Current);
         let Dated { mut value, as_of } =
-            standings::read(store, &shard.shard, queries, visibility, Freshness::Current).await?;
+            standings::read(store, &shard.shard, queries, None, visibility).await?;
         let value = value.pop().ok_or_else(no_result)?;
         Ok(Dated { value, as_of })
     }

@@ -1,7 +1,7 @@
 //! Joins a script with the fragments that it uses, when the program is built (`build.rs`).
 //!
 //! `-- Uses: lib/keys.lua, lib/queue.lua` in a script or a fragment names the fragments whose functions it calls. Those that
-//! these use are added. `-- Loader: load_queue` in a fragment names its *loader*: creating a function costs a script more
+//! these use are added. They come where this line is, so a script can end before it creates their functions. `-- Loader: load_queue` in a fragment names its *loader*: creating a function costs a script more
 //! than most of its lines, and so does every local variable that it captures. So functions that few calls need are created
 //! by another function, their loader, and stored in one table. For the same reason functions that nothing calls are left out.
 //!
@@ -14,6 +14,8 @@ use std::{fs, io};
 
 use super::words::{is_of_word, replace_words};
 
+/// Before the names of fragments.
+const USES: &str = "-- Uses: ";
 /// The table of scripts for the functions that loaders create.
 const LOADED: &str = "loaded";
 
@@ -42,14 +44,16 @@ pub(crate) fn join(name: &str, own: &str, fragments: &BTreeMap<String, String>) 
     let check = after(own, "-- Takes: ").map(|takes| check_of(name, takes));
     let mut names = Vec::new();
     add_uses(own, fragments, &mut names);
-    let mut parts: Vec<&str> = names.iter().map(|name| &*fragments[*name]).collect();
-    parts.push(own);
+    let first = own.find(&format!("\n{USES}")).map_or(0, |end| end + 1);
+    let (first, rest) = own.split_at(first);
+    let mut parts = vec![first, rest];
+    parts.extend(names.iter().map(|name| &*fragments[*name]));
     let parts = without_unused(&parts);
-    let (own, fragments) = parts
-        .split_last()
-        .expect("invariant: a script has its own part");
+    let [first, rest, fragments @ ..] = &parts[..] else {
+        unreachable!("a script has two parts of its own");
+    };
 
-    let mut joined = check.unwrap_or_default();
+    let mut joined = check.unwrap_or_default() + first;
     let mut bodies: BTreeMap<&str, String> = BTreeMap::new();
     let mut made = HashSet::new();
     for fragment in fragments {
@@ -75,7 +79,7 @@ pub(crate) fn join(name: &str, own: &str, fragments: &BTreeMap<String, String>) 
     for (loader, body) in bodies {
         joined.extend([FUNCTION, loader, "()\n", &body, "end\n"]);
     }
-    joined += own;
+    joined += rest;
     replace_words(&joined, |word| {
         made.contains(word).then(|| format!("{LOADED}.{word}"))
     })
@@ -111,7 +115,7 @@ fn add_uses<'a>(text: &'a str, fragments: &'a BTreeMap<String, String>, names: &
 
 /// The fragments that a text names.
 pub(crate) fn uses_of(text: &str) -> impl Iterator<Item = &str> {
-    after(text, "-- Uses: ")
+    after(text, USES)
         .into_iter()
         .flat_map(|names| names.split(", "))
 }
@@ -218,6 +222,15 @@ mod tests {
         assert!(
             joined("2 keys or more, 1 argument").starts_with("if #KEYS < 2 or #ARGV ~= 1 then")
         );
+    }
+
+    #[test]
+    fn what_a_script_does_before_it_names_fragments_comes_before_them() {
+        let fragments = fragments(&[("lib/a.lua", "local A = 1\n")]);
+        let own =
+            "-- own.lua: ends early.\nif KEYS[1] then return 1 end\n-- Uses: lib/a.lua\nreturn A\n";
+        let expected = "-- own.lua: ends early.\nif KEYS[1] then return 1 end\nlocal A = 1\n-- Uses: lib/a.lua\nreturn A\n";
+        assert_eq!(join("own.lua", own, &fragments), expected);
     }
 
     #[test]

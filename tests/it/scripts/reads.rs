@@ -71,7 +71,7 @@ pub(super) async fn read(
     let reply = run(redis, &script::READ, &keys, &[&args]).await;
     let parts = reply.list();
     match parts {
-        [_, _, answer, _changed, _has_entries] => answer.clone(),
+        [_, _, _changed, _counts, _holds, answer] => answer.clone(),
         _ => parts[parts.len() - 1].clone(),
     }
 }
@@ -216,11 +216,11 @@ async fn a_read_returns_the_barrier_and_ranks_like_the_standing() {
             "standings": standings, "queries": [subset(1), subset(2)]}),
         );
         let reply = run(&redis, &script::READ, &["st:{b}", DAY, next], &[&args]).await;
-        let [code, barrier, answers @ .., _changed, has_entries] = reply.list() else {
+        let [code, barrier, _changed, counts, _holds, answers @ ..] = reply.list() else {
             panic!("{reply:?}")
         };
         assert_eq!(code.text(), "OK");
-        assert_eq!(has_entries.text(), "11");
+        assert_eq!(counts.list(), [Reply::Integer(3), Reply::Integer(3)]);
         let rank = |answer: &Reply| answer.list()[1].list()[0].list()[1].clone();
         let ranks: Vec<Reply> = answers.iter().map(rank).collect();
         assert_eq!(ranks, [Reply::Integer(2), Reply::Integer(1)]);
@@ -231,4 +231,54 @@ async fn a_read_returns_the_barrier_and_ranks_like_the_standing() {
         .run(&[b"HSET", b"st:{b}", b"final_until", b"1795305600000"])
         .await;
     assert_eq!(ask().await, "1795305600000");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_leaves_out_what_was_kept_and_still_holds() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    redis.run(&[b"ZADD", DAY.as_bytes(), b"-5", b"ann"]).await;
+    let write = async |name: &[u8], value: &[u8]| {
+        redis.run(&[b"HSET", b"st:{b}", name, value]).await;
+    };
+    write(b"changed", b"7 0f0c2a9be41d").await;
+    let state = "st:{b}:1:state:last-2-days";
+    redis.run(&[b"SET", state.as_bytes(), b"\x90"]).await;
+    // How many answers come, and whether what was kept holds.
+    let ask = async |kept: Value| {
+        let queries = json!([[3, 1, ["ann"]], [3, 1, ["bob"]]]);
+        let args = pack(
+            &json!({"version": "1-1", "layout": layout(), "ranking": "ordinal",
+            "standings": [[2, 3, 21, 0]], "queries": queries, "kept": kept}),
+        );
+        let reply = run(&redis, &script::READ, &["st:{b}", DAY, state], &[&args]).await;
+        let [_, _, changed, counts, holds, answers @ ..] = reply.list() else {
+            panic!("{reply:?}")
+        };
+        assert_eq!(changed.text(), "7 0f0c2a9be41d");
+        assert_eq!(counts.list().len(), 1);
+        (answers.len(), holds.clone() == Reply::Integer(1))
+    };
+    let now = "7 0f0c2a9be41d";
+    assert_eq!(ask(json!([now, "", [1], []])).await, (0, true));
+    assert_eq!(ask(json!([now, "", [-1], [2]])).await, (1, true));
+    assert_eq!(
+        ask(json!(["6 0f0c2a9be41d", "", [1], []])).await,
+        (2, false)
+    );
+    assert_eq!(ask(json!([now, "99", [1], []])).await, (2, false));
+    assert_eq!(
+        ask(json!([now, "", [2], []])).await,
+        (2, false),
+        "it has expired"
+    );
+    write(b"final_until", b"99").await;
+    assert_eq!(ask(json!([now, "", [1], []])).await, (2, false));
+    assert_eq!(ask(json!([now, "99", [1], []])).await, (0, true));
+    redis.run(&[b"DEL", state.as_bytes()]).await;
+    assert_eq!(
+        ask(json!([now, "99", [1], []])).await,
+        (2, false),
+        "it is not complete"
+    );
 }

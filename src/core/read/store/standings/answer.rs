@@ -55,8 +55,8 @@ pub struct ShardAnswer {
     pub barrier: Option<Timestamp>,
     /// The shard's change counter then.
     pub changed: Changed,
-    /// Whether the standings of the query had entries in the shard: its own, and the one before.
-    pub has_entries: [bool; 2],
+    /// How many entries the standings of the query had in the shard, hidden ones too: its own, and the one before.
+    pub counts: [u64; 2],
 }
 
 impl ShardAnswer {
@@ -70,6 +70,51 @@ impl ShardAnswer {
                 | ReadAnswer::Erasing
         )
     }
+
+    /// Whether nothing has changed between this answer to a query and the other one.
+    pub(super) fn is_of_same(&self, other: &Self) -> bool {
+        (self.changed, self.barrier, self.counts) == (other.changed, other.barrier, other.counts)
+    }
+
+    /// Whether it can be given again for as long as nothing changes.
+    pub(super) fn may_be_kept(&self) -> bool {
+        self.is_complete() && !matches!(self.answer, ReadAnswer::Changed(()))
+    }
+}
+
+impl ReadAnswer {
+    /// About how much memory it takes, in bytes, with the page that is rendered of it.
+    pub(super) fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Page(page) => 2 * bytes_of(page.entries.iter().chain(&page.me)),
+            Self::Member(Some(around)) => bytes_of(&around.entries),
+            Self::Subset(subset) => {
+                bytes_of(subset.entries.iter().flatten().map(|(_, entry)| entry))
+            }
+            Self::Spread(spread) => BYTES_OF_ENTRY * spread.entries.len(),
+            Self::Slice(slice) => {
+                let data = slice.entries.iter().flat_map(|line| &line.data);
+                BYTES_OF_ENTRY * slice.entries.len()
+                    + data.map(|data| data.as_str().len()).sum::<usize>()
+            }
+            Self::Positions(positions) => size_of_val(&**positions),
+            _ => 0,
+        };
+        (BYTES_OF_ANSWER + bytes) as u64
+    }
+}
+
+/// About how many bytes an answer without entries takes, with its query and its place.
+const BYTES_OF_ANSWER: usize = 1_024;
+/// About how many bytes an entry takes, without its data.
+const BYTES_OF_ENTRY: usize = 128;
+
+fn bytes_of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> usize {
+    let bytes = |entry: &Entry| {
+        let data = entry.data.as_ref().map_or(0, |data| data.as_str().len());
+        BYTES_OF_ENTRY + entry.member.len() + data
+    };
+    entries.into_iter().map(bytes).sum()
 }
 
 /// Converts an [`ReadAnswer`] into the type of one kind; the error means that it is of another kind.
@@ -99,38 +144,40 @@ try_from_answer! {
     Changed => (),
 }
 
-/// Reads the answers of a reply, in the order of the queries.
+/// Reads the answers of a reply, in the order of the queries; `found` are those that were kept.
 pub(super) fn read_all(
     board: &Board,
     queries: &[Indexed<'_>],
+    found: &[Option<ShardAnswer>],
     reply: Value,
 ) -> Result<Vec<ShardAnswer>, StoreError> {
     let mut reply = Reply::answer(reply)?;
     let barrier = reply.read::<Option<i64>>()?.map(Timestamp::from_ms_clamped);
-    let answers = queries
-        .iter()
-        .map(|(query, _)| answer(board, query, reply.list()?))
-        .collect::<Result<Vec<_>, StoreError>>()?;
     let changed = Changed::from_stored(&reply.text()?);
     let changed = require(changed, "a head lacks the number of its changes")?;
-    let digits = reply.text()?;
-    let has_entries = |index: usize| {
-        let digit = digits.as_bytes().get(index.wrapping_sub(1));
-        digit == Some(&b'1')
-    };
-    Ok(queries
-        .iter()
-        .zip(answers)
-        .map(|((_, indexes), answer)| ShardAnswer {
-            answer,
+    let counts = reply.list()?.all(Reply::read::<u64>)?;
+    let holds = reply.integer()? == 1;
+    let read = |(index, (query, indexes)): (usize, &Indexed<'_>)| {
+        let kept = found.get(index).and_then(Option::as_ref);
+        if let Some(kept) = kept.filter(|_| holds) {
+            return Ok(kept.clone());
+        }
+        let count = |index: usize| counts.get(index.wrapping_sub(1)).copied();
+        Ok(ShardAnswer {
+            answer: answer(board, query, &mut reply)?,
             barrier,
             changed,
-            has_entries: indexes.map(has_entries),
+            counts: indexes.map(|index| count(index).unwrap_or(0)),
         })
-        .collect())
+    };
+    queries.iter().enumerate().map(read).collect()
 }
 
-fn answer(board: &Board, query: &ShardQuery, mut parts: Reply) -> Result<ReadAnswer, StoreError> {
+fn answer(board: &Board, query: &ShardQuery, reply: &mut Reply) -> Result<ReadAnswer, StoreError> {
+    if query.question == Question::Changed {
+        return Ok(ReadAnswer::Changed(()));
+    }
+    let mut parts = reply.list()?;
     let [own, before] = query.standings;
     let lacking = "a query lacks its standing";
     let total = parts.integer()?;
@@ -207,7 +254,7 @@ impl Content<'_> {
             Question::Positions(_) => {
                 ReadAnswer::Positions(self.parts.list()?.all(Reply::read)?.into())
             }
-            Question::Changed => ReadAnswer::Changed(()),
+            Question::Changed => unreachable!("it has no answer of its own"),
         })
     }
 
@@ -274,7 +321,7 @@ impl Content<'_> {
         Ok(Page {
             total,
             listed,
-            entries,
+            entries: entries.into(),
             me,
             ..Page::default()
         })

@@ -11,7 +11,7 @@ use crate::domain::board::Board;
 use crate::domain::data::EntryData;
 use crate::domain::export::ExportLine;
 use crate::domain::ids::{MemberId, shown_member};
-use crate::domain::include::Includes;
+use crate::domain::include::{Include, Includes};
 use crate::domain::profile::Profiles;
 use crate::domain::score::Score;
 use crate::domain::state::PeriodState;
@@ -53,7 +53,7 @@ pub struct Page {
     pub total: u64,
     /// How many entries its list has.
     pub listed: u64,
-    pub entries: Vec<Entry>,
+    pub entries: Arc<[Entry]>,
     /// The entry of the requested member, if it has one.
     pub me: Option<Entry>,
     /// The voters of its entries and of its `me`.
@@ -63,9 +63,35 @@ pub struct Page {
     pub memo: PageMemo,
 }
 
+impl Page {
+    /// The same page for other requests, without what is stored elsewhere.
+    pub(crate) fn again(&self, keeps_rendered: bool) -> Self {
+        let rendered = keeps_rendered.then(|| Arc::clone(&self.memo.of_entries));
+        Self {
+            total: self.total,
+            listed: self.listed,
+            entries: Arc::clone(&self.entries),
+            me: self.me.clone(),
+            voters: OnceCell::new(),
+            profiles: OnceCell::new(),
+            memo: PageMemo {
+                of_entries: rendered.unwrap_or_default(),
+                with_profiles: Renderings::default(),
+            },
+        }
+    }
+}
+
 /// A rendered answer, for all requests that share it, with the same fields and state: the text, and a hash of the content.
 #[derive(Debug, Default)]
-pub struct PageMemo([[OnceLock<(Bytes, u128)>; Includes::SETS]; PeriodState::COUNT + 1]);
+pub struct PageMemo {
+    /// Without profiles, which may change at any time.
+    of_entries: Arc<Renderings>,
+    with_profiles: Renderings,
+}
+
+/// By the state, and whether entries have data.
+type Renderings = [[OnceLock<(Bytes, u128)>; 2]; PeriodState::COUNT + 1];
 
 /// What a rendering depends on: the fields that entries have in addition to scores, and the state of the standing.
 pub type MadeWith = (Includes, Option<PeriodState>);
@@ -73,7 +99,13 @@ pub type MadeWith = (Includes, Option<PeriodState>);
 impl PageMemo {
     /// The place of that rendering.
     pub fn place(&self, (includes, state): MadeWith) -> &OnceLock<(Bytes, u128)> {
-        &self.0[state.map_or(PeriodState::COUNT, PeriodState::index)][includes.index()]
+        let renderings = if includes.has(Include::Profile) {
+            &self.with_profiles
+        } else {
+            &*self.of_entries
+        };
+        let state = state.map_or(PeriodState::COUNT, PeriodState::index);
+        &renderings[state][usize::from(includes.has(Include::Data))]
     }
 }
 

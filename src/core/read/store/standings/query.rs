@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Serialize, Serializer};
 
+use super::answer::ShardAnswer;
 use super::entries::SortKey;
 use crate::domain::board::{Board, Order};
 use crate::domain::ids::MemberId;
@@ -115,7 +116,7 @@ pub enum Question {
     },
     /// How many entries are before each mark.
     Positions(Vec<SortKey>),
-    /// Nothing but what every answer comes with.
+    /// Nothing but what every answer comes with. It is not sent.
     Changed,
 }
 
@@ -258,6 +259,48 @@ impl<'s> Encoder<'s> {
     }
 }
 
+impl Encoder<'_> {
+    /// What was kept, as read.lua takes it. `sent`: the indexes of the queries that are sent. `None` if nothing was, or if not
+    /// all answers were given with the same standings.
+    pub(super) fn kept_args(
+        &self,
+        queries: &[Indexed<'_>],
+        sent: &[usize],
+        found: &[Option<ShardAnswer>],
+    ) -> Option<KeptArgs> {
+        let ShardAnswer {
+            changed, barrier, ..
+        } = found.iter().flatten().next()?;
+        let mut counts = vec![None; self.named.len()];
+        for ((_, indexes), kept) in queries.iter().zip(found) {
+            let kept_counts = kept.iter().flat_map(|kept| kept.counts);
+            for (index, count) in indexes.iter().zip(kept_counts) {
+                if let Some(place) = index.checked_sub(1)
+                    && *counts[place].get_or_insert(count) != count
+                {
+                    return None;
+                }
+            }
+        }
+        let counts = counts
+            .into_iter()
+            .map(|count| count.map_or(-1, u64::cast_signed));
+        let rest = (1..)
+            .zip(sent)
+            .filter(|(_, index)| found[**index].is_none());
+        Some((
+            changed.stored(),
+            barrier.map_or_else(String::new, |barrier| barrier.ms().to_string()),
+            counts.collect(),
+            rest.map(|(place, _)| place).collect(),
+        ))
+    }
+}
+
+/// The change counter and the barrier with which answers were given, how many entries each standing had (-1: not known), and
+/// the queries without such an answer, from 1.
+pub(super) type KeptArgs = (String, String, Vec<i64>, Vec<usize>);
+
 /// A query as read.lua documents it.
 pub(super) struct QueryArgs<'a>(pub(super) &'a Encoder<'a>, pub(super) Indexed<'a>);
 
@@ -307,7 +350,7 @@ impl Serialize for QuestionArgs<'_> {
                 let marks = each(marks, |mark| mark.args(call.shard));
                 (queries::POSITIONS, own, marks).serialize(to)
             }
-            Question::Changed => (queries::CHANGED, own, before).serialize(to),
+            Question::Changed => unreachable!("it is not sent"),
         }
     }
 }
