@@ -1,9 +1,10 @@
 //! Joins a script with the fragments that it uses, when the program is built (`build.rs`).
 //!
 //! `-- Uses: lib/keys.lua, lib/queue.lua` in a script or a fragment names the fragments whose functions it calls. Those that
-//! these use are added. They come where this line is, so a script can end before it creates their functions. `-- Loader: load_queue` in a fragment names its *loader*: creating a function costs a script more
-//! than most of its lines, and so does every local variable that it captures. So functions that few calls need are created
-//! by another function, their loader, and stored in one table. For the same reason functions that nothing calls are left out.
+//! these use are added. They come where this line is, so a script can end before it creates their functions.
+//! `-- Loader: load_queue` in a fragment names its *loader*: creating a function costs a script more than most of its lines, and
+//! so does every local variable that it captures. So functions that few calls need are created by another function, their
+//! loader, and stored in one table. For the same reason functions that nothing calls are left out.
 //!
 //! `-- Takes: 2 keys or more, 1 argument` in a script says how many keys and arguments it takes. The text begins with a check
 //! of that.

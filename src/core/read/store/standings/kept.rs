@@ -14,9 +14,9 @@ use quick_cache::sync::Cache;
 use super::answer::{ReadAnswer, ShardAnswer};
 use super::query::ShardQuery;
 
-/// How much memory all of them take, in bytes: the first pages of some thousand boards.
+/// About how much memory all of them take at most, in bytes: the first pages of some thousand boards.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// How many of them that may be.
+/// About how many these are: a hint for the size of the table.
 const ANSWERS: usize = 4_096;
 
 /// The answers that an instance has kept.
