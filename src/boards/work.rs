@@ -144,14 +144,14 @@ pub async fn define(
     terms: &Terms,
 ) -> Result<(Arc<Board>, Option<Arc<Board>>), Error> {
     let store = &engine.store;
-    let (board, before, stamp, drops) = until_unchanged(async || {
-        let drops = engine.boards.drops();
+    let (board, before, stamp, read) = until_unchanged(async || {
+        let read = engine.boards.begin_read();
         let change = propose(engine, id, draft, terms).await?;
         let is_new = change.stored.is_none();
         let before = change.seen().cloned();
         if let Some(board) = change.unchanged() {
             // The request that stored it may have failed after that, so the following steps are repeated.
-            return Ok((Arc::clone(board), before, None, drops));
+            return Ok((Arc::clone(board), before, None, read));
         }
         if is_new {
             engine.finish_deletion(id).await?;
@@ -179,7 +179,7 @@ pub async fn define(
         if let Err(Error::Again(_)) = opened {
             boards::end_change(store, id, stamp).await?;
         }
-        Ok((opened?, before, Some(stamp), drops))
+        Ok((opened?, before, Some(stamp), engine.boards.begin_read()))
     })
     .await?;
     if board.placement.next.is_some() {
@@ -187,8 +187,8 @@ pub async fn define(
         board_notes::note(store, NotedFor::Move, &board).await?;
     }
     let live = engine.with_batchers(board.clone());
-    engine.hold(id, Some(&live), drops);
-    engine.open_shards(Arc::clone(&live), drops).await?;
+    engine.hold(id, Some(&live), read);
+    engine.open_shards(Arc::clone(&live), read).await?;
     boards::announce(store, id, stamp).await?;
     engine.begin_derived(&live).await?;
     Ok((board, before))

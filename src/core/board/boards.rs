@@ -43,12 +43,16 @@ pub struct Boards {
     kept: Arc<KeptAnswers>,
 }
 
-/// The boards in memory, by id.
+/// The boards in memory, by id. Reads of a board may end in another order than they began, so they have numbers: a read finds
+/// all that was written before it began.
 #[derive(Debug, Default)]
 struct HeldBoards {
-    boards: HashMap<BoardId, Arc<LiveBoard>>,
-    /// How often all were dropped.
-    drops: u64,
+    /// Each with the number of the read that found it.
+    boards: HashMap<BoardId, (u64, Arc<LiveBoard>)>,
+    /// How many reads have begun.
+    reads: u64,
+    /// How many had begun when all boards were last dropped.
+    dropped: u64,
 }
 
 /// What an instance knows of changes.
@@ -66,7 +70,8 @@ struct KnownChanges {
 impl Boards {
     /// A board, if it is in memory.
     pub(crate) fn get(&self, id: &BoardId) -> Option<Arc<LiveBoard>> {
-        self.held.read().boards.get(id).cloned()
+        let held = self.held.read();
+        held.boards.get(id).map(|(_, live)| Arc::clone(live))
     }
 
     /// The ids of the boards in memory.
@@ -100,24 +105,30 @@ impl Boards {
         self.planning.lock()
     }
 
-    /// How often all boards were dropped.
-    pub(crate) fn drops(&self) -> u64 {
-        self.held.read().drops
+    /// The number of a read of a board that begins now.
+    pub(crate) fn begin_read(&self) -> u64 {
+        let mut held = self.held.write();
+        held.reads += 1;
+        held.reads
     }
 
-    /// Stores what was read of a board when there had been `drops` drops. Returns whether it is new: not if the same was
-    /// stored, or all was dropped since.
-    fn put(&self, id: &BoardId, live: Option<&Arc<LiveBoard>>, drops: u64) -> bool {
+    /// Stores what the read with this number has found of a board. Returns whether it is new: not if the same was stored, or
+    /// if a later read has found something, or all was dropped since.
+    fn put(&self, id: &BoardId, live: Option<&Arc<LiveBoard>>, read: u64) -> bool {
         let mut held = self.held.write();
-        if held.drops != drops {
+        let known = held
+            .boards
+            .get(id)
+            .map_or(held.dropped, |(known, _)| *known);
+        if read < known {
             return false;
         }
         let before = match live {
-            Some(live) => held.boards.insert(id.clone(), Arc::clone(live)),
+            Some(live) => held.boards.insert(id.clone(), (read, Arc::clone(live))),
             None => held.boards.remove(id),
         };
         match (before, live) {
-            (Some(before), Some(live)) => !Arc::ptr_eq(&before, live),
+            (Some((_, before)), Some(live)) => !Arc::ptr_eq(&before, live),
             (before, live) => before.is_some() || live.is_some(),
         }
     }
@@ -125,15 +136,16 @@ impl Boards {
     /// Drops all boards, and returns their ids.
     fn drop_all(&self) -> Vec<BoardId> {
         let mut held = self.held.write();
-        held.drops += 1;
+        held.reads += 1;
+        held.dropped = held.reads;
         std::mem::take(&mut held.boards).into_keys().collect()
     }
 }
 
 impl Engine {
-    /// Stores what was read of a board when there had been `drops` drops, and plans the work that it needs.
-    pub(crate) fn hold(&self, id: &BoardId, live: Option<&Arc<LiveBoard>>, drops: u64) {
-        if self.boards.put(id, live, drops) {
+    /// Stores what the read with this number has found of a board, and plans the work that it needs.
+    pub(crate) fn hold(&self, id: &BoardId, live: Option<&Arc<LiveBoard>>, read: u64) {
+        if self.boards.put(id, live, read) {
             self.plan_work(id);
         }
     }
@@ -219,11 +231,11 @@ impl Engine {
         id: &'a BoardId,
     ) -> BoxFuture<'a, Result<Option<Arc<LiveBoard>>, Error>> {
         Box::pin(async move {
-            let drops = self.boards.drops();
-            let read = self.read_into_memory(id, drops).await;
+            let number = self.boards.begin_read();
+            let read = self.read_into_memory(id, number).await;
             let error = read.as_ref().err();
             if error.is_some_and(Error::is_fault) {
-                self.hold(id, None, drops);
+                self.hold(id, None, number);
             }
             let now = self.clock.now();
             self.faults
@@ -235,15 +247,15 @@ impl Engine {
     async fn read_into_memory(
         &self,
         id: &BoardId,
-        drops: u64,
+        read: u64,
     ) -> Result<Option<Arc<LiveBoard>>, Error> {
         let Some(stored) = self.load_placed(id).await?.transpose()? else {
-            self.hold(id, None, drops);
+            self.hold(id, None, read);
             return Ok(None);
         };
         let live = self.with_batchers(stored);
-        self.hold(id, Some(&live), drops);
-        match self.open_shards(Arc::clone(&live), drops).await {
+        self.hold(id, Some(&live), read);
+        match self.open_shards(Arc::clone(&live), read).await {
             // Usually the shards know the version already, and reads go on. A shard that does not know it refuses calls.
             Err(Error::Store(StoreError::Full(_))) => Ok(Some(live)),
             opened => opened,
@@ -254,7 +266,7 @@ impl Engine {
     pub(crate) async fn open_shards(
         &self,
         live: Arc<LiveBoard>,
-        drops: u64,
+        read: u64,
     ) -> Result<Option<Arc<LiveBoard>>, Error> {
         let board = &live.board;
         if board.placement.current.is_together() {
@@ -268,11 +280,11 @@ impl Engine {
         // A shard knows more of the board than the definition that was read.
         match (boards::load(&self.store, &board.id).await?, newer) {
             (None, _) => {
-                self.hold(&board.id, None, drops);
+                self.hold(&board.id, None, read);
                 Ok(None)
             }
             (Some(Ok(stored)), Some(newer)) if stored == *board => {
-                self.overtake(board, newer, drops).await
+                self.overtake(board, newer).await
             }
             (Some(Ok(stored)), None) if stored.generation == board.generation => {
                 let id = &board.id;
@@ -291,14 +303,14 @@ impl Engine {
         &self,
         board: &Arc<Board>,
         newer: u64,
-        drops: u64,
     ) -> Result<Option<Arc<LiveBoard>>, Error> {
         let stamp = boards::begin_change(&self.store, &board.id).await?;
         let next = Arc::new(board.placed(board.placement.clone(), stamp.max(newer + 1)));
         let defined = boards::define(&self.store, &next, Some(board), None).await?;
         let live = self.with_batchers(next);
         if defined == Defined::Stored {
-            self.hold(&board.id, Some(&live), drops);
+            let read = self.boards.begin_read();
+            self.hold(&board.id, Some(&live), read);
             boards::open_shards(&self.store, &live.board).await?;
         }
         boards::announce(&self.store, &board.id, Some(stamp)).await?;
@@ -383,6 +395,8 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redis::{Address, Store};
+    use crate::runtime::timeouts::TimeoutFactor;
 
     #[test]
     fn all_copies_of_a_board_count_its_events_together_until_nothing_holds_one() {
@@ -398,5 +412,32 @@ mod tests {
         drop(copies);
         assert_eq!(boards.take_accepted(), [(own, 1)]);
         assert!(boards.accepted.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_read_replaces_no_board_that_a_later_read_has_found() {
+        let store = Store::connect(
+            &Address::parse("redis://127.0.0.1:1"),
+            TimeoutFactor::default(),
+        );
+        let (boards, store) = (Boards::default(), Arc::new(store.unwrap()));
+        let live = || {
+            let board = Arc::new(Board::defined(r#"{"windows": ["all"]}"#));
+            Arc::new(LiveBoard::new(board, &store, &boards.kept, Arc::default()))
+        };
+        let (old, new) = (live(), live());
+        let id = &old.board.id;
+        let is_held = |live| boards.get(id).is_some_and(|held| Arc::ptr_eq(&held, live));
+        let [first, second, third] = [(); 3].map(|()| boards.begin_read());
+        assert!(boards.put(id, Some(&new), second));
+        assert!(!boards.put(id, Some(&old), first) && !boards.put(id, None, first));
+        assert!(is_held(&new));
+        assert!(!boards.put(id, Some(&new), third));
+        assert!(!boards.put(id, Some(&old), second));
+        assert!(boards.put(id, None, third));
+        assert!(boards.put(id, Some(&new), third));
+        assert_eq!(boards.drop_all(), std::slice::from_ref(id));
+        assert!(!boards.put(id, Some(&new), third) && boards.get(id).is_none());
+        assert!(boards.put(id, Some(&new), boards.begin_read()));
     }
 }

@@ -139,10 +139,9 @@ impl Engine {
     ///
     /// [`Error::Again`] if its definition is no longer the stored one.
     pub(crate) async fn delete_board(&self, board: &Arc<Board>) -> Result<(), Error> {
-        let drops = self.boards.drops();
         let stamp = boards::begin_change(&self.store, &board.id).await?;
         if delete(&self.store, board, stamp).await? {
-            self.hold(&board.id, None, drops);
+            self.hold(&board.id, None, self.boards.begin_read());
             return self.finish_deletion(&board.id).await.map(drop);
         }
         boards::end_change(&self.store, &board.id, stamp).await?;
