@@ -123,7 +123,7 @@ scripts! {
     }
     "core/write" {
         /// Carries out the plans of many events.
-        APPLY = "apply", "#!lua" with [results, details, refusals, flags, record, bounds, queues];
+        APPLY = "apply", "#!lua" with [results, details, refusals, flags, record, bounds, queues, trails];
         /// Sets initial scores.
         INITIAL = "initial", "#!lua" with [bounds];
         /// Reads what was taken from quotas.
@@ -153,9 +153,11 @@ scripts! {
     }
     "core/read" {
         /// Brings a derived standing one step closer to complete.
-        ADVANCE = "advance", "#!lua";
+        ADVANCE = "advance", "#!lua" with [trails];
         /// Reads pages, members, subsets and amounts.
-        READ = "read", "#!lua flags=no-writes" with [queries];
+        READ = "read", "#!lua flags=no-writes" with [queries, sources, trails];
+        /// Names standings whose changes calls leave in the trail.
+        NAME_MIRRORED = "name_mirrored", "#!lua";
         /// Counts distinct voters.
         VOTERS = "voters", "#!lua flags=allow-oom";
         /// Merges the voters of a shard.
@@ -597,6 +599,7 @@ mod tests {
                 "keep_hides",
                 "end_kept_hides",
                 "prune_journal",
+                "name_mirrored",
             ],
         ),
     ];

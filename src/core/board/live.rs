@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::core::hide::hidden::Listing;
+use crate::core::read::mirrors::{Mirrors, ShardMirrors};
 use crate::core::read::reader::{ReadSize, Reading};
 use crate::core::read::store::standings::{KeptAnswers, KeptOfShard};
 use crate::core::write::applier::Applier;
@@ -69,13 +70,21 @@ impl LiveBoard {
     pub(crate) fn new(
         board: Arc<Board>,
         store: &Arc<Store>,
-        kept: &Arc<KeptAnswers>,
+        (kept, mirrors): (&Arc<KeptAnswers>, &Arc<Mirrors>),
         accepted: Arc<AtomicU64>,
     ) -> Self {
         // Otherwise pages show what is stored elsewhere.
         let keeps_rendered =
             !board.is_league() && board.definition.uniques != Some(Uniques::Member);
-        let live = |shard: Shard| LiveShard::new(shard, store, || kept.of_shard(keeps_rendered));
+        let live = |shard: Shard| {
+            let mirrors = mirrors.of_shard(&board);
+            LiveShard::new(
+                shard,
+                store,
+                || kept.of_shard(keeps_rendered),
+                mirrors.as_ref(),
+            )
+        };
         Self {
             routes: Mutex::default(),
             shards: board.shards().into_iter().map(live).collect(),
@@ -174,13 +183,20 @@ impl LiveBoard {
 }
 
 impl LiveShard {
-    fn new(shard: Shard, store: &Arc<Store>, kept: impl Fn() -> KeptOfShard) -> Self {
+    fn new(
+        shard: Shard,
+        store: &Arc<Store>,
+        kept: impl Fn() -> KeptOfShard,
+        mirrors: Option<&Arc<ShardMirrors>>,
+    ) -> Self {
         let reading = |freshness| {
             Batcher::new(Reading {
                 store: Arc::clone(store),
                 shard: shard.clone(),
                 freshness,
                 kept: kept(),
+                // What is recorded or handed out is read as `Current`.
+                mirrors: mirrors.filter(|_| freshness == Freshness::Bounded).cloned(),
             })
         };
         let is_flooded = Arc::default();

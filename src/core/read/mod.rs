@@ -30,6 +30,7 @@
 
 pub mod look;
 pub mod merge;
+pub mod mirrors;
 pub mod past;
 pub mod period;
 pub mod reader;
