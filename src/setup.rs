@@ -7,7 +7,6 @@ use crate::access::stream_tokens::work::StreamSecret;
 use crate::core::Engine;
 use crate::core::hooks::Hooks;
 use crate::core::jobs::instances::Presence;
-use crate::core::read::mirrors::MirrorUse;
 use crate::corrections::revocations;
 use crate::corrections::revocations::job::RevocationSchedule;
 use crate::domain::clock::Clock;
@@ -67,8 +66,6 @@ pub struct Setup {
     pub queue_bounds: QueueBounds,
     /// Whether members can be found by their names.
     pub name_search: NameSearch,
-    /// How reads use mirrors.
-    pub mirrors: MirrorUse,
     /// The log that queued events go through, if there is one.
     pub log: Option<Arc<dyn EventLog>>,
 }
@@ -78,7 +75,6 @@ impl Setup {
     pub fn engine(self, store: Store, clock: Clock) -> Arc<Engine> {
         let mut engine = Engine::new(store, clock, &HOOKS);
         engine.presence = Presence::new(self.part);
-        engine.boards.use_mirrors(self.mirrors);
         let states = &mut engine.states;
         // Access.
         states.adopt(Keyring::default());

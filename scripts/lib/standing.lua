@@ -47,9 +47,6 @@ local call = redis.call
 -- correct when entries change (lib/follow.lua). No script looks further if no member was ever hidden.
 local hides, follow_changes, bound_of, note_lost
 
--- Notes what was written of a standing, for mirrors (lib/trail.lua). Nil if the shard has none.
-local note_state
-
 -- Aborts the script with the name of the invariant, if it does not hold. What the script has written stays.
 local function invariant(holds, name)
   if not holds then error('invariant: ' .. name) end
@@ -125,7 +122,6 @@ end
 
 local function unlink_standing(standing)
   note_change()
-  if note_state then note_state(standing, true, {}, {}) end
   call('UNLINK', unpack(keys_of(standing)))
   call('UNLINK', unpack(hidden_keys_of(standing.zset)))
 end
@@ -345,6 +341,5 @@ local function flush(standing)
   if summed and (high ~= 0 or low ~= 0 or is_new) then add_to_total(standing, high, low) end
   if summed and added < 0 and count_members(standing) == 0 then call('UNLINK', standing.total) end
   if followed then follow_changes(standing, followed, is_new) end
-  if note_state then note_state(standing, is_new, scored, gone_ids or {}) end
   return is_new
 end

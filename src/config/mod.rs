@@ -22,7 +22,6 @@ use crate::cli::check::CheckArgs;
 use crate::cli::import::ImportArgs;
 use crate::cli::reshard::ReshardArgs;
 use crate::cli::token::TokenArgs;
-use crate::core::read::mirrors::MirrorUse;
 use crate::domain::blocklist::Blocklist;
 use crate::domain::profile::{Hosts, Rules};
 use crate::domain::time::Span;
@@ -198,11 +197,6 @@ pub struct ServeArgs {
     /// docs/overload.md#memory.
     #[arg(long, env = "STANDINGS_REQUEST_MEMORY_MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..), help_heading = LIMITS)]
     pub request_memory_mb: u16,
-    /// How many MiB of memory mirrors may take: copies of standings that answer reads almost without Redis. With 0 there are none.
-    ///
-    /// A member takes about 40 bytes and its id. See docs/scaling.md#mirrors.
-    #[arg(long, env = "STANDINGS_MIRRORS_MB", default_value_t = 64, help_heading = LIMITS)]
-    pub mirrors_mb: u16,
     /// How many MiB the events of one queue may take: those that wait on one shard of a board.
     ///
     /// Beyond that the response is 503 `queue-full`. See docs/queue.md#when-a-queue-is-full.
@@ -369,14 +363,6 @@ impl ServeArgs {
         QueueBounds {
             queue_bytes: u64::from(self.queue_mb) << 20,
             server_bytes: u64::from(self.queues_mb) << 20,
-        }
-    }
-
-    /// How reads use mirrors.
-    pub fn mirrors(&self) -> MirrorUse {
-        match u64::from(self.mirrors_mb) {
-            0 => MirrorUse::Off,
-            mb => MirrorUse::UpTo(mb << 20),
         }
     }
 

@@ -70,11 +70,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// How many answers of mirrors were compared with those of Redis, and how many differed.
-    pub fn mirrors_compared(&self) -> [u64; 2] {
-        self.boards.mirrors_compared()
-    }
-
     /// Puts the engine together, without reading or writing anything.
     pub fn new(store: Store, clock: Clock, hooks: &'static Hooks) -> Self {
         Self {

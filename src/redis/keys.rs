@@ -41,7 +41,6 @@
 //! | `st:{b}:1:h:moderation` | [`Kind::Hold`] |
 //! | `st:{b}:1:revisions:week`, `st:{b}:1:revised-members:week` | [`Kind::Revisions`], [`Kind::RevisedMembers`] |
 //! | `st:{b}:1:outbox` | [`Kind::Outbox`] |
-//! | `st:{b}:1:m:trail` | [`Kind::Trail`] |
 //! | `st:{b}:1:scratch`, `st:{b}:1:sketch:3` | [`Kind::Scratch`], [`Kind::Sketch`] |
 //!
 //! Keys that all boards share have the tag `{boards}`:
@@ -346,11 +345,6 @@ pub fn of_results(board: &Board, kind: Kind, window: Window) -> String {
     let (id, code) = (board.id.as_str(), kind.code());
     let name = named_since(board.epoch(Some(window)), window);
     in_generation(id, board.generation, format_args!("{code}:{name}"))
-}
-
-/// What calls have changed of the mirrored standings of a shard.
-pub fn trail(shard: &Shard) -> String {
-    named(shard, Kind::Trail, "trail")
 }
 
 /// The key that makes calls that hide members of a board wait.
@@ -1005,7 +999,6 @@ mod tests {
                 .map(|id| event(shard, &EventId::parse(id).unwrap()))
                 .to_vec(),
             Kind::RefusedEvent => vec![named(shard, kind, "x1")],
-            Kind::Trail => vec![trail(shard)],
             Kind::EventToken | Kind::Void => vec![named(shard, kind, token)],
             Kind::Quota => vec![named(shard, kind, "0:once:total")],
             Kind::EventIndex => ["taken", "member:many:chunks"]
@@ -1071,7 +1064,7 @@ mod tests {
                 );
             }
         }
-        assert_eq!(swept_pattern(), "st:{*}:*:[extvqhm]:*");
+        assert_eq!(swept_pattern(), "st:{*}:*:[extvqh]:*");
     }
 
     #[test]

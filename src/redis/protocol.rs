@@ -170,28 +170,6 @@ groups! {
         ERASING: i64 = -4;
     }
 
-    /// What may have the answer to a query of `read.lua`.
-    sources {
-        /// Redis alone.
-        READ: u8 = 0;
-        /// An answer that was kept.
-        KEPT: u8 = 1;
-        /// A mirror.
-        MIRRORED: u8 = 2;
-    }
-
-    /// The bounds of trails.
-    trails {
-        /// The most records that a trail keeps, and a call reads.
-        RECORDS_MAX: u32 = 256;
-        /// By how many it may be longer.
-        RECORDS_SPARE: u32 = 64;
-        /// The most bytes of a record. A longer one is left without any id.
-        RECORD_BYTES_MAX: u32 = 16384;
-        /// The most bytes of the records that a call reads.
-        RECORDS_BYTES_MAX: u32 = 65536;
-    }
-
     /// The outcome of a queued event that is not applied, for `end_queued.lua`.
     ends {
         /// It was taken elsewhere.

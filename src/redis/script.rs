@@ -123,7 +123,7 @@ scripts! {
     }
     "core/write" {
         /// Carries out the plans of many events.
-        APPLY = "apply", "#!lua" with [results, details, refusals, flags, record, bounds, queues, trails];
+        APPLY = "apply", "#!lua" with [results, details, refusals, flags, record, bounds, queues];
         /// Sets initial scores.
         INITIAL = "initial", "#!lua" with [bounds];
         /// Reads what was taken from quotas.
@@ -153,11 +153,9 @@ scripts! {
     }
     "core/read" {
         /// Brings a derived standing one step closer to complete.
-        ADVANCE = "advance", "#!lua" with [trails];
+        ADVANCE = "advance", "#!lua";
         /// Reads pages, members, subsets and amounts.
-        READ = "read", "#!lua flags=no-writes" with [queries, sources, trails];
-        /// Names standings whose changes calls leave in the trail.
-        NAME_MIRRORED = "name_mirrored", "#!lua";
+        READ = "read", "#!lua flags=no-writes" with [queries];
         /// Counts distinct voters.
         VOTERS = "voters", "#!lua flags=allow-oom";
         /// Merges the voters of a shard.
@@ -599,7 +597,6 @@ mod tests {
                 "keep_hides",
                 "end_kept_hides",
                 "prune_journal",
-                "name_mirrored",
             ],
         ),
     ];

@@ -17,10 +17,7 @@
 --   left_out_max, registry   absent unless hidden lists can't be stored: then the script makes those that are behind itself
 --               (lib/left_out.lua) if no more than `left_out_max` members of the shard are hidden
 --   kept        absent, or {`changed` and the barrier with which answers were given that the caller has kept, the number of
---               entries of each of `standings` then (-1: not known)}
---   trail       absent, or {the `changed` at which the caller's mirrors are, the index of the trail (lib/trail.lua), whether
---               all queries are answered, to compare that with the mirrors}
---   sources     for each query what may have its answer: READ, KEPT, MIRRORED
+--               entries of each of `standings` then (-1: not known), the indexes of the queries without such an answer}
 --   queries     list of
 --     {PAGE, index in `standings`, offset, count, member (id, or false)}               a page
 --     {BETWEEN, index in `standings`, first, last (scores, or false), offset, count, member (id, or false)}
@@ -44,8 +41,8 @@
 --
 -- Reply: {'STALE'} (another version; on a replica also another process, or a key is missing), or {'OK', the barrier of the
 -- shard (`final_until`: ms, '' for none), the field `changed` of the head ('' for none; lib/changed.lua), how many entries
--- each of `standings` has, hidden ones too, 1 if the kept answers still hold, otherwise 0, the records of the trail by which
--- the mirrors get here, or 0, and an answer to each query that has none yet}:
+-- each of `standings` has, hidden ones too, 1 if the kept answers still hold, otherwise 0, and an answer to each query, but
+-- for those whose kept answers hold}:
 --   {INCOMPLETE, start}   a standing that the query needs is not complete
 --   {ERASING}             data of erased members that the query would show may remain
 --   {UNLISTED, 1 if that is the one before, otherwise 0}   the hidden list of a standing that the query needs is behind
@@ -69,7 +66,7 @@
 -- Example: the first page, with bob's own entry, of a board with ties by member:
 --   KEYS  st:{b}  st:{b}:1:s:day:2026-11-21
 --   ARGV  {version='1-1', …, standings={{2, 0, 0}}, queries={{1, 1, 0, 10, 'bob'}}}
---   reply {'OK', '', '7 4f0c2a9be41d', {2}, 0, 0, {2, 1, {'ann', '-5', 'bob', '-3'}, {2, '-3', 'bob'}}}
+--   reply {'OK', '', '7 4f0c2a9be41d', {2}, 0, {2, 1, {'ann', '-5', 'bob', '-3'}, {2, '-3', 'bob'}}}
 
 if #KEYS < 1 or #ARGV < 1 then return redis.error_reply('ERR read.lua: 1 key or more, 1 or 2 arguments') end
 local args = cmsgpack.unpack(ARGV[1])
@@ -79,46 +76,21 @@ if head[1] ~= args.version then return {'STALE'} end
 local barrier, now_changed, counts = head[3] or '', head[4] or '', {}
 for index, described in ipairs(args.standings) do counts[index] = redis.call('ZCARD', KEYS[described[1]]) end
 
-local queries, kept, trail = args.queries, args.kept, args.trail
-local is_lost, is_final = false, false
-if kept or trail then
-  for _, described in ipairs(args.standings) do
-    -- `changed` does not count what expires.
-    is_lost = is_lost or described[2] > 0 and redis.call('EXISTS', KEYS[described[2]]) == 0
-    is_final = is_final or described[6] and head[3] and described[6] <= tonumber(head[3])
+local queries, holds = args.queries, false
+if args.kept then
+  local then_changed, then_barrier, then_counts, rest = unpack(args.kept)
+  holds = then_changed == now_changed and then_barrier == barrier
+  -- `changed` does not count what expires.
+  for index, described in ipairs(args.standings) do
+    local is_lost = described[2] > 0 and redis.call('EXISTS', KEYS[described[2]]) == 0
+    holds = holds and not is_lost and (then_counts[index] == -1 or then_counts[index] == counts[index])
+  end
+  if holds then
+    for index, query in ipairs(rest) do rest[index] = queries[query] end
+    queries = rest
   end
 end
-
-local function do_kept_hold()
-  local then_changed, then_barrier, then_counts = unpack(kept)
-  if is_lost or then_changed ~= now_changed or then_barrier ~= barrier then return false end
-  for index, count in ipairs(then_counts) do
-    if count ~= -1 and count ~= counts[index] then return false end
-  end
-  return true
-end
-
--- The records of the trail from where the mirrors are to now; nil if it does not lead here.
-local function records_since(then_changed, key)
-  if then_changed == now_changed then return {} end
-  local steps = (string.match(now_changed, '^%d+') or 0) - (string.match(then_changed, '^%d+') or 0)
-  if steps < 1 or steps > RECORDS_MAX then return nil end
-  local records, bytes, first = redis.pcall('LRANGE', key, -steps, -1), 0, then_changed .. '\n'
-  if records.err or #records < steps or string.sub(records[1], 1, #first) ~= first then return nil end
-  for _, record in ipairs(records) do bytes = bytes + #record end
-  return bytes <= RECORDS_BYTES_MAX and records or nil
-end
-
-local holds = kept and not (trail and trail[3]) and do_kept_hold()
-local records = trail and not is_lost and not is_final and records_since(trail[1], KEYS[trail[2]])
-if holds or records and not trail[3] then
-  local rest = {}
-  for index, source in ipairs(args.sources) do
-    if not (source == KEPT and holds or source == MIRRORED and records) then rest[#rest + 1] = queries[index] end
-  end
-  queries = rest
-end
-local reply = {'OK', barrier, now_changed, counts, holds and 1 or 0, records or 0}
+local reply = {'OK', barrier, now_changed, counts, holds and 1 or 0}
 -- Many calls end here. Creating the functions would cost more than all of this.
 if #queries == 0 and not ARGV[2] then return reply end
 
@@ -386,6 +358,6 @@ end
 
 for index, query in ipairs(queries) do
   local standing = standings[query[2]]
-  reply[index + 6] = obstacle(standing) or answers[query[1]](standing, unpack(query, 3))
+  reply[index + 5] = obstacle(standing) or answers[query[1]](standing, unpack(query, 3))
 end
 return reply

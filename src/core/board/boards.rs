@@ -18,7 +18,6 @@ use super::store::boards::RETIRED;
 use super::store::boards::{self, Defined, StoredBoard};
 use crate::core::jobs::JobKind;
 use crate::core::jobs::faults::Subject;
-use crate::core::read::mirrors::{MirrorUse, Mirrors};
 use crate::core::read::store::standings::KeptAnswers;
 use crate::core::{Engine, Error};
 use crate::domain::board::Board;
@@ -42,7 +41,6 @@ pub struct Boards {
     /// share a counter, also those that requests make at the same time.
     accepted: parking_lot::Mutex<HashMap<(BoardId, u64), Arc<AtomicU64>>>,
     kept: Arc<KeptAnswers>,
-    mirrors: Arc<Mirrors>,
 }
 
 /// The boards in memory, by id. Reads of a board may end in another order than they began, so they have numbers: a read finds
@@ -100,16 +98,6 @@ impl Boards {
             is_used
         });
         counts
-    }
-
-    /// From now on boards are read with mirrors.
-    pub(crate) fn use_mirrors(&mut self, usage: MirrorUse) {
-        self.mirrors = Arc::new(Mirrors::new(usage));
-    }
-
-    /// How many answers of mirrors were compared with those of Redis, and how many differed.
-    pub(crate) fn mirrors_compared(&self) -> [u64; 2] {
-        self.mirrors.compared()
     }
 
     /// Held while background work is planned from the boards in memory, so that the last plan uses the latest boards.
@@ -188,7 +176,7 @@ impl Engine {
             Arc::new(LiveBoard::new(
                 board,
                 &self.store,
-                (&self.boards.kept, &self.boards.mirrors),
+                &self.boards.kept,
                 accepted,
             ))
         })
@@ -435,12 +423,7 @@ mod tests {
         let (boards, store) = (Boards::default(), Arc::new(store.unwrap()));
         let live = || {
             let board = Arc::new(Board::defined(r#"{"windows": ["all"]}"#));
-            Arc::new(LiveBoard::new(
-                board,
-                &store,
-                (&boards.kept, &boards.mirrors),
-                Arc::default(),
-            ))
+            Arc::new(LiveBoard::new(board, &store, &boards.kept, Arc::default()))
         };
         let (old, new) = (live(), live());
         let id = &old.board.id;

@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::core::hide::hidden::Listing;
-use crate::core::read::mirrors::{Mirrors, ShardMirrors};
 use crate::core::read::reader::{ReadSize, Reading};
 use crate::core::read::store::standings::{KeptAnswers, KeptOfShard};
 use crate::core::write::applier::Applier;
@@ -70,21 +69,13 @@ impl LiveBoard {
     pub(crate) fn new(
         board: Arc<Board>,
         store: &Arc<Store>,
-        (kept, mirrors): (&Arc<KeptAnswers>, &Arc<Mirrors>),
+        kept: &Arc<KeptAnswers>,
         accepted: Arc<AtomicU64>,
     ) -> Self {
         // Otherwise pages show what is stored elsewhere.
         let keeps_rendered =
             !board.is_league() && board.definition.uniques != Some(Uniques::Member);
-        let live = |shard: Shard| {
-            let mirrors = mirrors.of_shard(&board);
-            LiveShard::new(
-                shard,
-                store,
-                || kept.of_shard(keeps_rendered),
-                mirrors.as_ref(),
-            )
-        };
+        let live = |shard: Shard| LiveShard::new(shard, store, || kept.of_shard(keeps_rendered));
         Self {
             routes: Mutex::default(),
             shards: board.shards().into_iter().map(live).collect(),
@@ -183,20 +174,13 @@ impl LiveBoard {
 }
 
 impl LiveShard {
-    fn new(
-        shard: Shard,
-        store: &Arc<Store>,
-        kept: impl Fn() -> KeptOfShard,
-        mirrors: Option<&Arc<ShardMirrors>>,
-    ) -> Self {
+    fn new(shard: Shard, store: &Arc<Store>, kept: impl Fn() -> KeptOfShard) -> Self {
         let reading = |freshness| {
             Batcher::new(Reading {
                 store: Arc::clone(store),
                 shard: shard.clone(),
                 freshness,
                 kept: kept(),
-                // What is recorded or handed out is read as `Current`.
-                mirrors: mirrors.filter(|_| freshness == Freshness::Bounded).cloned(),
             })
         };
         let is_flooded = Arc::default();

@@ -30,7 +30,6 @@
 
 pub mod look;
 pub mod merge;
-pub mod mirrors;
 pub mod past;
 pub mod period;
 pub mod reader;

@@ -10,7 +10,6 @@ use futures::FutureExt;
 use indexmap::IndexSet;
 use parking_lot::Mutex;
 
-use super::mirrors::ShardMirrors;
 use super::past::Patience;
 use super::store::standings::{self, KeptOfShard, ReadAnswer, ShardAnswer, ShardQuery, Visibility};
 use crate::core::{Engine, Error, LiveBoard, LiveShard, Outdated};
@@ -42,8 +41,6 @@ pub struct Reading {
     /// How fresh the answers must be.
     pub freshness: Freshness,
     pub(crate) kept: KeptOfShard,
-    /// Those that answer such reads, if any do.
-    pub(crate) mirrors: Option<Arc<ShardMirrors>>,
 }
 
 type Read = Dated<ShardAnswer>;
@@ -86,9 +83,9 @@ impl Work for Reading {
 
     async fn call(&self, _: Vec<Arc<ShardQuery>>, asked: Asked) -> Vec<Self::Answer> {
         let queries: Vec<_> = asked.queries.iter().collect();
-        let copies = (Some(&self.kept), self.mirrors.as_ref());
+        let kept = Some(&self.kept);
         let visibility = (Visibility::Visible, self.freshness);
-        let read = standings::read(&self.store, &self.shard, &queries, copies, visibility);
+        let read = standings::read(&self.store, &self.shard, &queries, kept, visibility);
         match read.await {
             Ok(Dated { value, as_of }) => {
                 let of_item = |index: usize| {
@@ -371,7 +368,7 @@ impl<'a> Reader<'a> {
         let (store, queries) = (&self.engine.store, &[query]);
         let visibility = (visibility, Freshness::Current);
         let Dated { mut value, as_of } =
-            standings::read(store, &shard.shard, queries, (None, None), visibility).await?;
+            standings::read(store, &shard.shard, queries, None, visibility).await?;
         let value = value.pop().ok_or_else(no_result)?;
         Ok(Dated { value, as_of })
     }

@@ -26,7 +26,6 @@ use std::task::Poll;
 use standings::api::router::{Options, reserve, router};
 use standings::core::Engine;
 use standings::core::jobs::JobKind;
-use standings::core::read::mirrors::MirrorUse;
 use standings::domain::clock::Clock;
 use standings::domain::ids::BoardId;
 use standings::domain::instance::Part;
@@ -42,7 +41,7 @@ use standings::queue::capacity::QueueBounds;
 use standings::queue::intake::EventLog;
 use standings::redis::{Address, Store};
 use standings::runtime::timeouts::TimeoutFactor;
-use standings::setup::Setup;
+use standings::setup::{self, Setup};
 use standings::webhooks::sender::Sender;
 use standings::worker;
 use tokio::net::TcpListener;
@@ -115,27 +114,6 @@ pub struct Instance {
     _registering: Option<AbortOnDropHandle<()>>,
 }
 
-impl Drop for Instance {
-    fn drop(&mut self) {
-        let [_, different] = self.engine.mirrors_compared();
-        if !std::thread::panicking() {
-            assert_eq!(different, 0, "answers of mirrors differ");
-        }
-    }
-}
-
-/// The usual settings of a service in a test.
-fn usual() -> Setup {
-    let mirrors = match std::env::var("STANDINGS_TEST_MIRRORS").as_deref() {
-        Ok("0") => MirrorUse::Off,
-        _ => MirrorUse::Compared,
-    };
-    Setup {
-        mirrors,
-        ..Setup::default()
-    }
-}
-
 impl Instance {
     /// Starts it with the patience that a busy machine needs: a 503 would be a fault of the test's machine.
     pub async fn start(redis_url: &str, clock: Clock, keys: &str) -> Self {
@@ -195,7 +173,7 @@ impl Instance {
         clock: Clock,
         options: Options,
     ) -> Self {
-        Self::start_service(limits, memory_mb, usual().engine(store, clock), options).await
+        Self::start_service(limits, memory_mb, setup::engine(store, clock), options).await
     }
 
     /// Starts one that may have so many streams, and takes patience with its connections.
@@ -207,7 +185,7 @@ impl Instance {
     ) -> Self {
         let timeouts = PATIENT.try_into().unwrap();
         let store = Store::connect(&Address::parse(redis_url), timeouts).unwrap();
-        let engine = usual().engine(store, clock);
+        let engine = setup::engine(store, clock);
         let streams = Streams::new(streams);
         Self::start_whole((limits, 256), engine, options, streams).await
     }
@@ -218,7 +196,7 @@ impl Instance {
             embed_origins: origins.parse().unwrap(),
             ..Self::options("")
         };
-        let engine = usual().engine(store(redis_url), Clock::system());
+        let engine = setup::engine(store(redis_url), Clock::system());
         Self::start_service(Self::limits(), 256, engine, options).await
     }
 
@@ -228,7 +206,7 @@ impl Instance {
         let store = Store::connect(&Address::parse(redis_url), timeouts).unwrap();
         let setup = Setup {
             sender: Sender::new(true),
-            ..usual()
+            ..Setup::default()
         };
         let engine = setup.engine(store, clock);
         let options = Self::options(keys);
@@ -239,7 +217,7 @@ impl Instance {
     pub async fn start_bounded(redis_url: &str, clock: Clock, queue_bounds: QueueBounds) -> Self {
         let setup = Setup {
             queue_bounds,
-            ..usual()
+            ..Setup::default()
         };
         let engine = setup.engine(store(redis_url), clock);
         Self::start_service(Self::limits(), 256, engine, Self::options("")).await
@@ -249,7 +227,7 @@ impl Instance {
     pub async fn start_finding_names(redis_url: &str, clock: Clock, keys: &str) -> Self {
         let setup = Setup {
             name_search: NameSearch { is_on: true },
-            ..usual()
+            ..Setup::default()
         };
         let engine = setup.engine(store(redis_url), clock);
         Self::start_service(Self::limits(), 256, engine, Self::options(keys)).await
@@ -261,7 +239,7 @@ impl Instance {
         let store = Store::connect(&Address::parse(redis_url), timeouts).unwrap();
         let setup = Setup {
             part: Part::WithoutQueues,
-            ..usual()
+            ..Setup::default()
         };
         let engine = setup.engine(store, clock);
         Self::start_service(Self::limits(), 256, engine, Self::options(keys)).await
@@ -279,7 +257,7 @@ impl Instance {
         let setup = Setup {
             log: Some(log),
             queue_bounds,
-            ..usual()
+            ..Setup::default()
         };
         let engine = setup.engine(store, clock);
         Self::start_service(Self::limits(), 256, engine, Self::options("")).await

@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::redis::Value;
 
 use super::entries::{
     Amounts, Entry, Neighbourhood, Page, ShardLine, Slice, SortKey, Spread, Subset,
 };
-use super::kept::Copied;
 use super::query::{Indexed, Question, Selection, ShardQuery};
-use crate::core::read::mirrors::Seen;
 use crate::domain::board::{Board, Order, Ranking};
 use crate::domain::data::EntryData;
 use crate::domain::edition::Changed;
@@ -20,7 +16,7 @@ use crate::domain::time::Timestamp;
 use crate::redis::StoreError;
 use crate::redis::args::shown_score;
 use crate::redis::protocol::queries;
-use crate::redis::reply::{Reply, bytes_of as bytes_of_value, require};
+use crate::redis::reply::{Reply, require};
 
 /// The answer to a [`Question`] of the same name. Clones share what is large.
 #[derive(Clone, Debug)]
@@ -65,7 +61,7 @@ pub struct ShardAnswer {
 
 impl ShardAnswer {
     /// Whether it answers its query, so that nothing must be done first. (A replica could not do that.)
-    pub(crate) fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         !matches!(
             self.answer,
             ReadAnswer::Incomplete(..)
@@ -78,20 +74,6 @@ impl ShardAnswer {
     /// Whether nothing has changed between this answer to a query and the other one.
     pub(super) fn is_of_same(&self, other: &Self) -> bool {
         (self.changed, self.barrier, self.counts) == (other.changed, other.barrier, other.counts)
-    }
-
-    /// Whether it has the same content as another answer to the same query, as of the same moment.
-    pub(crate) fn is_equal_to(&self, other: &Self) -> bool {
-        let is_equal = match (&self.answer, &other.answer) {
-            (ReadAnswer::Page(own), ReadAnswer::Page(other)) => {
-                (own.total, own.listed, &own.entries, &own.me)
-                    == (other.total, other.listed, &other.entries, &other.me)
-            }
-            (ReadAnswer::Member(own), ReadAnswer::Member(other)) => own == other,
-            (ReadAnswer::Subset(own), ReadAnswer::Subset(other)) => own == other,
-            _ => !other.is_complete(),
-        };
-        is_equal && self.counts == other.counts
     }
 
     /// Whether it can be given again for as long as nothing changes.
@@ -162,59 +144,33 @@ try_from_answer! {
     Changed => (),
 }
 
-/// What a reply has.
-pub(super) struct Read {
-    pub(super) seen: Seen,
-    /// How many entries the standings of the call have.
-    pub(super) counts: Vec<u64>,
-    /// The records by which mirrors get there.
-    pub(super) records: Option<Vec<Bytes>>,
-    /// In the order of the queries; `None` for those that mirrors answer.
-    pub(super) answers: Vec<Option<ShardAnswer>>,
-}
-
-/// Reads a reply. What is copied and holds is not in it.
+/// Reads the answers of a reply, in the order of the queries; `found` are those that were kept.
 pub(super) fn read_all(
     board: &Board,
     queries: &[Indexed<'_>],
-    copied: &Copied,
+    found: &[Option<ShardAnswer>],
     reply: Value,
-) -> Result<Read, StoreError> {
+) -> Result<Vec<ShardAnswer>, StoreError> {
     let mut reply = Reply::answer(reply)?;
     let barrier = reply.read::<Option<i64>>()?.map(Timestamp::from_ms_clamped);
     let changed = Changed::from_stored(&reply.text()?);
     let changed = require(changed, "a head lacks the number of its changes")?;
     let counts = reply.list()?.all(Reply::read::<u64>)?;
     let holds = reply.integer()? == 1;
-    let records = match reply.next()? {
-        Value::Array(records) => {
-            let records = records.into_iter().map(bytes_of_value);
-            Some(records.collect::<Result<Vec<_>, _>>()?)
-        }
-        _ => None,
-    };
     let read = |(index, (query, indexes)): (usize, &Indexed<'_>)| {
-        if let Some(kept) = copied.kept(index).filter(|_| holds) {
-            return Ok(Some(kept.clone()));
-        }
-        if records.is_some() && copied.is_covered(index) {
-            return Ok(None);
+        let kept = found.get(index).and_then(Option::as_ref);
+        if let Some(kept) = kept.filter(|_| holds) {
+            return Ok(kept.clone());
         }
         let count = |index: usize| counts.get(index.wrapping_sub(1)).copied();
-        Ok(Some(ShardAnswer {
+        Ok(ShardAnswer {
             answer: answer(board, query, &mut reply)?,
             barrier,
             changed,
             counts: indexes.map(|index| count(index).unwrap_or(0)),
-        }))
+        })
     };
-    let answers: Result<_, StoreError> = queries.iter().enumerate().map(read).collect();
-    Ok(Read {
-        seen: Seen { changed, barrier },
-        answers: answers?,
-        counts,
-        records,
-    })
+    queries.iter().enumerate().map(read).collect()
 }
 
 fn answer(board: &Board, query: &ShardQuery, reply: &mut Reply) -> Result<ReadAnswer, StoreError> {

@@ -196,29 +196,19 @@ impl SortKey {
     }
 
     /// The entry of this member, without its data.
-    pub(crate) fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
+    pub(super) fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
+        let malformed = || StoreError::Unexpected("a member of a standing can't be read".into());
         let (tie_key, id) = if board.layout().prefixed {
             let (tie_key, id) = TieKey::split(&self.member).ok_or_else(malformed)?;
-            (tie_key.number(), id)
+            (Some(tie_key), id)
         } else {
-            (0, &self.member[..])
+            (None, &self.member[..])
         };
-        Self::entry_of(board, self.score, (tie_key, id), rank)
-    }
-
-    /// The entry with this stored score, number of a tie key (0: none) and id.
-    pub(crate) fn entry_of(
-        board: &Board,
-        score: i64,
-        (tie_key, id): (u64, &[u8]),
-        rank: Option<u64>,
-    ) -> Result<Entry, StoreError> {
-        let instant = || TieKey::from_number(tie_key).instant(board.definition.ties);
         Ok(Entry {
             rank,
             member: std::str::from_utf8(id).map_err(|_| malformed())?.into(),
-            score: shown_score(board, score),
-            reached_at: board.layout().prefixed.then(instant).flatten(),
+            score: shown_score(board, self.score),
+            reached_at: tie_key.and_then(|tie_key| tie_key.instant(board.definition.ties)),
             data: None,
         })
     }
@@ -232,10 +222,6 @@ impl SortKey {
         // What Redis stores as the id of a member was text when it came in.
         (self.score, time, str::from_utf8(id).unwrap_or(""))
     }
-}
-
-fn malformed() -> StoreError {
-    StoreError::Unexpected("a member of a standing can't be read".into())
 }
 
 /// An entry of a shard: lines sort as their marks do.

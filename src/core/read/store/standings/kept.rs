@@ -13,7 +13,6 @@ use quick_cache::sync::Cache;
 
 use super::answer::{ReadAnswer, ShardAnswer};
 use super::query::ShardQuery;
-use crate::redis::protocol::sources;
 
 /// About how much memory all of them take at most, in bytes: the first pages of some thousand boards.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -45,45 +44,6 @@ struct Bytes;
 impl Weighter<(u64, Arc<ShardQuery>), ShardAnswer> for Bytes {
     fn weight(&self, _: &(u64, Arc<ShardQuery>), answer: &ShardAnswer) -> u64 {
         answer.answer.bytes()
-    }
-}
-
-/// What may have the answers to the queries of a call without Redis, in their order.
-#[derive(Debug, Default)]
-pub(super) struct Copied {
-    /// Answers that were kept; empty if none was.
-    pub(super) found: Vec<Option<ShardAnswer>>,
-    /// Whether mirrors have the answer; empty if there are none.
-    pub(super) covers: Vec<bool>,
-}
-
-impl Copied {
-    pub(super) fn is_covered(&self, index: usize) -> bool {
-        self.covers.get(index) == Some(&true)
-    }
-
-    pub(super) fn kept(&self, index: usize) -> Option<&ShardAnswer> {
-        self.found.get(index)?.as_ref()
-    }
-
-    /// Leaves out kept answers to what mirrors answer.
-    pub(super) fn prefer_mirrors(&mut self) {
-        for (found, covers) in self.found.iter_mut().zip(&self.covers) {
-            found.take_if(|_| *covers);
-        }
-    }
-
-    pub(super) fn forget_all(&mut self) {
-        *self = Self::default();
-    }
-
-    /// As read.lua takes it.
-    pub(super) fn source(&self, index: usize) -> u8 {
-        match self.kept(index) {
-            _ if self.is_covered(index) => sources::MIRRORED,
-            Some(_) => sources::KEPT,
-            None => sources::READ,
-        }
     }
 }
 
@@ -134,19 +94,16 @@ impl KeptOfShard {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Keeps answers of Redis.
+    /// Keeps answers, unless they are the `found` ones.
     pub(super) fn put(
         &self,
         queries: &[&Arc<ShardQuery>],
         answers: &[ShardAnswer],
-        copied: &Copied,
+        found: &[Option<ShardAnswer>],
     ) {
         let mut held = true;
         for (index, (query, answer)) in queries.iter().zip(answers).enumerate() {
-            if copied.is_covered(index) {
-                continue;
-            }
-            let kept = copied.kept(index);
+            let kept = found.get(index).and_then(Option::as_ref);
             if answer.may_be_kept() && kept.is_none_or(|kept| !kept.is_of_same(answer)) {
                 let key = (self.owner, Arc::clone(query));
                 self.all.answers.insert(key, answer.clone());

@@ -196,7 +196,7 @@ pub(super) type StandingArgs = (usize, usize, i64, u8, Option<&'static str>, Opt
 pub(super) struct Encoder<'a> {
     shard: &'a Shard,
     pub(super) keys: Vec<String>,
-    pub(super) named: Vec<Standing>,
+    named: Vec<Standing>,
     pub(super) standings: Vec<StandingArgs>,
     turnouts: HashMap<Period, usize>,
     visibility: Visibility,
@@ -260,11 +260,12 @@ impl<'s> Encoder<'s> {
 }
 
 impl Encoder<'_> {
-    /// What was kept, as read.lua takes it. `None` if nothing was, or if not
+    /// What was kept, as read.lua takes it. `sent`: the indexes of the queries that are sent. `None` if nothing was, or if not
     /// all answers were given with the same standings.
     pub(super) fn kept_args(
         &self,
         queries: &[Indexed<'_>],
+        sent: &[usize],
         found: &[Option<ShardAnswer>],
     ) -> Option<KeptArgs> {
         let ShardAnswer {
@@ -284,17 +285,21 @@ impl Encoder<'_> {
         let counts = counts
             .into_iter()
             .map(|count| count.map_or(-1, u64::cast_signed));
+        let rest = (1..)
+            .zip(sent)
+            .filter(|(_, index)| found[**index].is_none());
         Some((
             changed.stored(),
             barrier.map_or_else(String::new, |barrier| barrier.ms().to_string()),
             counts.collect(),
+            rest.map(|(place, _)| place).collect(),
         ))
     }
 }
 
-/// The change counter and the barrier with which answers were given, and how many entries each standing had (-1: not
-/// known).
-pub(super) type KeptArgs = (String, String, Vec<i64>);
+/// The change counter and the barrier with which answers were given, how many entries each standing had (-1: not known), and
+/// the queries without such an answer, from 1.
+pub(super) type KeptArgs = (String, String, Vec<i64>, Vec<usize>);
 
 /// A query as read.lua documents it.
 pub(super) struct QueryArgs<'a>(pub(super) &'a Encoder<'a>, pub(super) Indexed<'a>);
