@@ -75,11 +75,6 @@ impl ShardAnswer {
     pub(super) fn is_of_same(&self, other: &Self) -> bool {
         (self.changed, self.barrier, self.counts) == (other.changed, other.barrier, other.counts)
     }
-
-    /// Whether it can be given again for as long as nothing changes.
-    pub(super) fn may_be_kept(&self) -> bool {
-        self.is_complete() && !matches!(self.answer, ReadAnswer::Changed(()))
-    }
 }
 
 impl ReadAnswer {
@@ -87,17 +82,6 @@ impl ReadAnswer {
     pub(super) fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Page(page) => 2 * bytes_of(page.entries.iter().chain(&page.me)),
-            Self::Member(Some(around)) => bytes_of(&around.entries),
-            Self::Subset(subset) => {
-                bytes_of(subset.entries.iter().flatten().map(|(_, entry)| entry))
-            }
-            Self::Spread(spread) => BYTES_OF_ENTRY * spread.entries.len(),
-            Self::Slice(slice) => {
-                let data = slice.entries.iter().flat_map(|line| &line.data);
-                BYTES_OF_ENTRY * slice.entries.len()
-                    + data.map(|data| data.as_str().len()).sum::<usize>()
-            }
-            Self::Positions(positions) => size_of_val(&**positions),
             _ => 0,
         };
         (BYTES_OF_ANSWER + bytes) as u64

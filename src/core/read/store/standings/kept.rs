@@ -3,7 +3,7 @@
 //!
 //! An answer comes with the change counter of the shard (`scripts/lib/changed.lua`), its barrier, and how many entries its
 //! standings had, since expiry changes no counter. While all of these are equal, so are entries, ranks and totals. What is
-//! stored elsewhere, such as profiles and voters, is not kept.
+//! stored elsewhere, such as profiles and voters, is not kept; nor are answers about members, which differ from reader to reader.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use super::answer::{ReadAnswer, ShardAnswer};
-use super::query::ShardQuery;
+use super::query::{Question, ShardQuery};
 
 /// About how much memory all of them take at most, in bytes: the first pages of some thousand boards.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -72,8 +72,10 @@ impl KeptOfShard {
     /// The kept answers to these queries that may still hold: the newest ones, which were given with one change counter and
     /// barrier.
     pub(super) fn find(&self, queries: &[&Arc<ShardQuery>]) -> Vec<Option<ShardAnswer>> {
-        let find =
-            |query: &&Arc<ShardQuery>| self.all.answers.get(&(self.owner, Arc::clone(query)));
+        let find = |query: &&Arc<ShardQuery>| {
+            let repeats = query.question.repeats();
+            repeats.then(|| self.all.answers.get(&(self.owner, Arc::clone(query))))?
+        };
         let mut found: Vec<_> = queries.iter().map(find).collect();
         let newest = found.iter().flatten();
         let Some(newest) = newest.max_by_key(|kept| (kept.changed.number, kept.barrier)) else {
@@ -104,11 +106,14 @@ impl KeptOfShard {
         let mut held = true;
         for (index, (query, answer)) in queries.iter().zip(answers).enumerate() {
             let kept = found.get(index).and_then(Option::as_ref);
-            if answer.may_be_kept() && kept.is_none_or(|kept| !kept.is_of_same(answer)) {
+            if kept.is_some_and(|kept| kept.is_of_same(answer)) {
+                continue;
+            }
+            if query.question.repeats() && answer.is_complete() {
                 let key = (self.owner, Arc::clone(query));
                 self.all.answers.insert(key, answer.clone());
-                held = false;
             }
+            held &= query.question == Question::Changed;
         }
         self.held.store(held, Ordering::Relaxed);
     }

@@ -161,6 +161,11 @@ impl ShardQuery {
 }
 
 impl Question {
+    /// Whether many ask it, so that its answer is kept. Those about members differ from reader to reader.
+    pub fn repeats(&self) -> bool {
+        matches!(self, Self::Page { member: None, .. } | Self::Amounts(_))
+    }
+
     /// Whether the answer has entries, which may have data.
     pub fn is_about_entries(&self) -> bool {
         matches!(
