@@ -444,9 +444,9 @@ fn in_short(lines: &[Line]) -> String {
         line.map_or(f64::NAN, Line::ratio)
     });
     format!(
-        "On the same machine, Standings takes {one:.1} times as many single scores per second as \
-         [Podium](https://github.com/topfreegames/podium), another leaderboard service on Redis, and {hundred:.1} times as many in \
-         batches of a hundred. It serves {any_page:.1} times as many pages, and {member:.1} times as many members \
+        "On the same machine, Standings reaches {one:.1} times the rate of \
+         [Podium](https://github.com/topfreegames/podium), another leaderboard service on Redis, with single scores, {hundred:.1} times with \
+         batches of a hundred, {any_page:.1} times with pages, and {member:.1} times with members \
          ([BENCHMARKS.md](BENCHMARKS.md#beside-podium)).\n"
     )
 }

@@ -78,13 +78,14 @@ impl ShardAnswer {
 }
 
 impl ReadAnswer {
-    /// About how much memory it takes, in bytes, with the page that is rendered of it.
+    /// About how much memory it takes when it is kept, in bytes, with the page that is rendered of it.
     pub(super) fn bytes(&self) -> u64 {
-        let bytes = match self {
-            Self::Page(page) => 2 * bytes_of(page.entries.iter().chain(&page.me)),
-            _ => 0,
+        let entries = match self {
+            Self::Page(page) => &page.entries[..],
+            _ => &[],
         };
-        (BYTES_OF_ANSWER + bytes) as u64
+        let of_entries: usize = entries.iter().map(bytes_of).sum();
+        (BYTES_OF_ANSWER + 2 * of_entries) as u64
     }
 }
 
@@ -93,12 +94,9 @@ const BYTES_OF_ANSWER: usize = 1_024;
 /// About how many bytes an entry takes, without its data.
 const BYTES_OF_ENTRY: usize = 128;
 
-fn bytes_of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> usize {
-    let bytes = |entry: &Entry| {
-        let data = entry.data.as_ref().map_or(0, |data| data.as_str().len());
-        BYTES_OF_ENTRY + entry.member.len() + data
-    };
-    entries.into_iter().map(bytes).sum()
+fn bytes_of(entry: &Entry) -> usize {
+    let data = entry.data.as_ref().map_or(0, |data| data.as_str().len());
+    BYTES_OF_ENTRY + entry.member.len() + data
 }
 
 /// Converts an [`ReadAnswer`] into the type of one kind; the error means that it is of another kind.

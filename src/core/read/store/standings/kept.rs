@@ -73,8 +73,8 @@ impl KeptOfShard {
     /// barrier.
     pub(super) fn find(&self, queries: &[&Arc<ShardQuery>]) -> Vec<Option<ShardAnswer>> {
         let find = |query: &&Arc<ShardQuery>| {
-            let repeats = query.question.repeats();
-            repeats.then(|| self.all.answers.get(&(self.owner, Arc::clone(query))))?
+            let get = || self.all.answers.get(&(self.owner, Arc::clone(query)));
+            query.question.repeats().then(get).flatten()
         };
         let mut found: Vec<_> = queries.iter().map(find).collect();
         let newest = found.iter().flatten();
