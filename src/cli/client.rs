@@ -38,7 +38,7 @@ pub(super) enum ClientError {
     Setting(String),
     /// The service requires a key, or a different one.
     #[error(
-        "{url} does not accept the API key (401): set --key or STANDINGS_API_KEY to one that has {scopes}"
+        "{url} does not accept the API key (401): set --api-key or STANDINGS_API_KEY to one that has {scopes}"
     )]
     Unauthenticated { url: String, scopes: &'static str },
     /// The key lacks a scope.
@@ -139,7 +139,7 @@ impl Client {
         notice: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self, ClientError> {
         let url = args.url.trim_end_matches('/').to_owned();
-        let http = http(&parse_url(&url)?, args.key.as_ref())?.build();
+        let http = http(&parse_url(&url)?, args.api_key.as_ref())?.build();
         Ok(Self {
             http: http.map_err(|error| ClientError::Setting(root_cause(&error)))?,
             url,
@@ -155,6 +155,11 @@ impl Client {
     /// The service's address, without a trailing `/`.
     pub(super) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The board of its requests.
+    pub(super) fn board(&self) -> &BoardId {
+        &self.board
     }
 
     /// A request; `path` begins with `/`.
@@ -376,7 +381,7 @@ pub(super) fn parse_url(text: &str) -> Result<Url, ClientError> {
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(setting(
-            "must not have a user or a password; give an API key with --key",
+            "must not have a user or a password; give an API key with --api-key",
         ));
     }
     if url.query().is_some() || url.fragment().is_some() {

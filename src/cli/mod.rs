@@ -2,7 +2,8 @@
 //!
 //! | folder or file | command |
 //! | --- | --- |
-//! | `import/` | sends a file of events to a service |
+//! | `import/` | sends a file of events to a service, or the members of sorted sets |
+//! | `import/sorted_set/` | tells how far sorted sets and a board agree |
 //! | `reshard.rs` | spreads a board over another number of shards |
 //! | `healthcheck.rs` | asks a service whether it is ready |
 //! | `check.rs` | looks for contradictions in the data in Redis |
@@ -32,13 +33,13 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = CLIENT)]
 pub struct ServiceArgs {
-    /// The address of the service, for `import`, `reshard` and `healthcheck`.
+    /// The address of the service, for `import`, `compare`, `reshard` and `healthcheck`.
     #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080")]
     pub url: String,
-    /// The API key that `import` and `reshard` send. `import` needs the scopes `read` and `write`, `reshard` needs `configure`.
-    /// `serve` and `worker` do not start with this setting: their own keys are `STANDINGS_API_KEYS`.
+    /// The API key that `import`, `compare` and `reshard` send. `import` needs the scopes `read` and `write` (with `--from-redis`,
+    /// like `compare`, also `configure` and `moderate`), `reshard` needs `configure`. `serve` and `worker` do not start with this setting: their own keys are `STANDINGS_API_KEYS`.
     #[arg(long, env = "STANDINGS_API_KEY", hide_env_values = true)]
-    pub key: Option<Secret>,
+    pub api_key: Option<Secret>,
 }
 
 /// Writes why a command failed, on one line of standard error.

@@ -99,11 +99,11 @@ fn setting_of_others(is_given: impl Fn(&str) -> bool) -> Option<CliError> {
         .find(|(variable, _)| is_given(variable))?;
     let hint = alike(&variable, own.keys())
         .map_or_else(String::new, |known| format!("; did you mean {known}?"));
-    let commands = takers
-        .iter()
-        .map(|name| format!("`{name}`"))
-        .collect::<Vec<_>>()
-        .join(" and ");
+    let names: Vec<_> = takers.iter().map(|name| format!("`{name}`")).collect();
+    let commands = match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.concat(),
+    };
     Some(CliError::OfOthers {
         variable,
         commands,
@@ -290,7 +290,7 @@ mod tests {
         let key = [("STANDINGS_API_KEY", "hush-hush")];
         for command in [&[][..], &["serve"], &["worker"]] {
             let error = read(command, &key).unwrap_err().to_string();
-            let said = "STANDINGS_API_KEY is a setting of `import` and `reshard`, not of the service; did you mean STANDINGS_API_KEYS?";
+            let said = "STANDINGS_API_KEY is a setting of `import`, `compare` and `reshard`, not of the service; did you mean STANDINGS_API_KEYS?";
             assert_eq!(error, said, "{command:?}");
             assert!(read(command, &[("STANDINGS_API_KEY", "")]).is_ok());
             // A container's health check runs in the environment of the service.

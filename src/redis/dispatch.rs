@@ -67,9 +67,14 @@ impl Store {
     /// Starts connecting, and keeps trying while the store lives.
     pub fn connect(address: &Address, timeouts: TimeoutFactor) -> Result<Self, StoreError> {
         let config = address.config()?;
+        Self::with_access(&Access { config, timeouts })
+    }
+
+    /// Starts connecting, like [`Store::connect`].
+    pub(crate) fn with_access(access: &Access) -> Result<Self, StoreError> {
         Ok(Self {
-            topology: Arc::new(Topology::connect(&Access { config, timeouts })?),
-            timeouts,
+            topology: Arc::new(Topology::connect(access)?),
+            timeouts: access.timeouts,
             min_replicas: 0,
             audit_retention: Some(AUDIT_RETENTION),
             replicas: None,
@@ -275,6 +280,17 @@ impl Store {
             async move { node.readers.command(name, args).await }
         };
         self.at_slot(slot, command).await
+    }
+
+    /// Asks the server that has the slot of a key something about itself.
+    pub(crate) async fn ask_node_of<R: FromValue>(
+        &self,
+        key: &str,
+        name: &'static str,
+        args: Vec<String>,
+    ) -> Result<R, StoreError> {
+        let node = self.topology.node(slot_of(key))?;
+        Ok(node.readers.command(name, args).await?)
     }
 
     /// A separate connection to the server that has the slot of a key.

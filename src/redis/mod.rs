@@ -12,7 +12,7 @@
 //! `kinds.rs` declares every kind of data once: slot, expiry, copying, purging, and what an erasure does to it. `keys.rs`
 //! makes every key. `protocol.rs` has the numbers that Rust and Lua share. `stored.rs` replaces stored JSON only if it is
 //! still what the caller read, `leases.rs` lets one instance at a time do some work, `format.rs` refuses data in another
-//! format. `embedded.rs` runs the private server.
+//! format. `embedded.rs` runs the private server. `source.rs` reads from the Redis of another program.
 //!
 //! What is subtle:
 //!
@@ -70,6 +70,7 @@ pub mod random;
 mod replicas;
 pub(crate) mod reply;
 pub mod script;
+pub mod source;
 pub mod staleness;
 pub mod stored;
 mod tls;

@@ -165,6 +165,8 @@ impl Session {
             .env("PATH", path)
             .env("PLAY", folder.path())
             .env("STANDINGS_REDIS_URL", world.redis.url())
+            // In place of its default, which the program of a page uses.
+            .env("STANDINGS_URL", &world.client().base)
             .env("STANDINGS_TIMEOUT_FACTOR", PATIENT.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

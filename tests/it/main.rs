@@ -44,6 +44,7 @@ mod kills;
 mod kit;
 mod leagues;
 mod live;
+mod migrating;
 mod model;
 mod moderation;
 mod moves;

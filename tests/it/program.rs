@@ -457,16 +457,24 @@ async fn a_health_check_and_other_clients_report_an_answer_in_one_line() {
     };
     let refused = said(&["reshard", "b", "--shards", "2"]);
     assert!(
-        refused.contains("(401): set --key or STANDINGS_API_KEY to one that has `configure`"),
+        refused.contains("(401): set --api-key or STANDINGS_API_KEY to one that has `configure`"),
         "{refused}"
     );
     let refused = said(&["import", "a.csv", "--board", "b"]);
     assert!(
-        refused
-            .contains("(401): set --key or STANDINGS_API_KEY to one that has `read` and `write`"),
+        refused.contains(
+            "(401): set --api-key or STANDINGS_API_KEY to one that has `read` and `write`"
+        ),
         "{refused}"
     );
-    let refused = said(&["import", "a.csv", "--board", "b", "--key", "administers"]);
+    let refused = said(&[
+        "import",
+        "a.csv",
+        "--board",
+        "b",
+        "--api-key",
+        "administers",
+    ]);
     assert!(refused.contains("there is no board b at"), "{refused}");
     program.stop().await;
 

@@ -35,6 +35,7 @@ mod record;
 mod rejects;
 mod rows;
 mod sender;
+pub mod sorted_set;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -63,6 +64,7 @@ use self::record::{Earlier, ImportJob, ImportRecord, RecordPlace};
 use self::rejects::REJECTS;
 use self::rows::Batch;
 use self::sender::{BatchSender, BoardFacts};
+use self::sorted_set::{SortedSetArgs, Task, Work};
 use self::summary::Summary;
 use super::client::{Client, Purpose, RetryLimits};
 use super::{ServiceArgs, print_error};
@@ -116,7 +118,8 @@ The exit status is 0 if the board accepted all rows, 2 if it rejected some, and 
 #[command(after_help = help())]
 pub struct ImportArgs {
     /// The file, or - for the standard input. An import from the standard input can't be resumed.
-    pub file: PathBuf,
+    #[arg(required_unless_present = "from_redis", conflicts_with = "from_redis")]
+    pub file: Option<PathBuf>,
     /// The board to import into.
     #[arg(long, value_parser = BoardId::parse)]
     pub board: BoardId,
@@ -141,10 +144,25 @@ pub struct ImportArgs {
     /// file and import it alone.
     #[arg(long, value_name = "FILE")]
     pub rejects: Option<PathBuf>,
+    /// The time of the first event; each of the others gets one a microsecond later, or earlier, as their order needs it.
+    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
+    pub at: Option<Timestamp>,
+    /// Send nothing: say what would be sent, and about how much memory it would take.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Members of sorted sets, in place of a file.
+    #[command(flatten)]
+    pub sorted_sets: SortedSetArgs,
+    /// Also send the difference for members that have another score here. Without it they are left alone.
+    #[arg(long, requires = "from_redis")]
+    pub sync: bool,
 }
 
 /// Runs the command: the summary goes to standard output, and an error, on one line, to standard error.
 pub async fn command(args: ImportArgs) -> ExitCode {
+    if args.sorted_sets.from_redis.is_some() {
+        return sorted_set::command(args.sorted_set_work()).await;
+    }
     // If the output is closed, the exit status still reports the outcome.
     match run(args).await {
         Ok(summary) => {
@@ -155,6 +173,16 @@ pub async fn command(args: ImportArgs) -> ExitCode {
             print_error(&error);
             STATUS_FAILED.into()
         }
+    }
+}
+
+impl ImportArgs {
+    /// What is to be done with sorted sets.
+    fn sorted_set_work(self) -> Result<Work, String> {
+        let task = if self.sync { Task::Sync } else { Task::Import };
+        let mut work = Work::new(task, self.service, self.board, self.sorted_sets)?;
+        (work.at, work.is_dry) = (self.at, self.dry_run);
+        Ok(work)
     }
 }
 
@@ -195,12 +223,13 @@ async fn run_in<P: FnOnce(Option<u64>) -> ImportProgress>(
     interrupt: impl Future<Output = ()>,
 ) -> Result<Summary, ImportError> {
     let begun = Instant::now();
-    let place = RecordPlace::new(&args.file, &args.board, &surroundings.fallback);
-    let has_name = args.file != Path::new(STDIN_NAME);
+    let file = args.file.clone().unwrap_or_default();
+    let place = RecordPlace::new(&file, &args.board, &surroundings.fallback);
+    let has_name = file != Path::new(STDIN_NAME);
     let _lock = has_name.then(|| place.lock()).transpose()?;
     let found = if args.restart { None } else { place.find()? };
-    let file = found.as_ref().and_then(|found| found.job.file.as_ref());
-    let input = Input::open(&args.file, file.map(|file| file.bytes))?;
+    let imported = found.as_ref().and_then(|found| found.job.file.as_ref());
+    let input = Input::open(&file, imported.map(|file| file.bytes))?;
     let progress = Arc::new((surroundings.progress)(
         input.identity.as_ref().map(|identity| identity.bytes),
     ));

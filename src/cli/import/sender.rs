@@ -52,6 +52,11 @@ impl BatchSender {
         }
     }
 
+    /// The client that it sends with.
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Reads the board: this shows whether the service can be reached, the key is right and the board exists before
     /// anything is sent.
     pub(super) async fn board(&self) -> Result<BoardFacts, ClientError> {

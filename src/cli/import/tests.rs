@@ -151,17 +151,21 @@ impl Scene {
 
     fn args(&self, name: &str) -> ImportArgs {
         ImportArgs {
-            file: self.folder.path().join(name),
+            file: Some(self.folder.path().join(name)),
             board: BoardId::parse("b").unwrap(),
             service: ServiceArgs {
                 url: format!("{}/", self.url),
-                key: Some(Secret("k1".to_owned())),
+                api_key: Some(Secret("k1".to_owned())),
             },
             batch: 10,
             concurrency: 3,
             restart: false,
             resume_anyway: false,
             rejects: None,
+            at: None,
+            dry_run: false,
+            sorted_sets: SortedSetArgs::default(),
+            sync: false,
         }
     }
 
@@ -975,7 +979,7 @@ async fn errors_known_from_the_start_are_reported_before_anything_is_sent() {
         .run(ImportArgs {
             service: ServiceArgs {
                 url: nobody,
-                key: None,
+                api_key: None,
             },
             ..scene.args("a.csv")
         })
@@ -1368,7 +1372,7 @@ fn the_arguments_are_bounded_and_keep_the_key_secret() {
     let parse = |more: &[&str]| {
         Cli::try_parse_from(
             [
-                &["standings", "a.csv", "--board", "b", "--key", "hush"],
+                &["standings", "a.csv", "--board", "b", "--api-key", "hush"],
                 more,
             ]
             .concat(),

@@ -1,0 +1,265 @@
+//! The members of a sorted set, checked.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::args::{TieOrder, Work};
+use super::target::Target;
+use crate::cli::Failure;
+use crate::cli::text::shortened;
+use crate::domain::ids::MemberId;
+use crate::domain::score::{Decimals, Score, ScoreError};
+use crate::redis::StoreError;
+use crate::redis::source::Source;
+
+/// How often a copy is begun.
+const ATTEMPTS_MAX: u32 = 3;
+/// How many members are named for each reason.
+const EXAMPLES_MAX: usize = 5;
+
+/// What a score must be.
+#[derive(Debug)]
+pub(super) struct Checks {
+    decimals: Decimals,
+    reading: Reading,
+    min: Option<Score>,
+    max: Option<Score>,
+}
+
+/// Which part of a double is the score.
+#[derive(Clone, Copy, Debug)]
+enum Reading {
+    /// All of it, in as few digits as name it.
+    Exact,
+    /// All of it, rounded to these decimals.
+    Rounded(usize),
+    /// The greatest whole number that is not above it.
+    Whole,
+}
+
+/// Why a member can't come over.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Refusal {
+    /// Its name is no id: see [`MemberId`].
+    Id,
+    Infinite,
+    Range,
+    Decimals,
+    Bounds,
+}
+
+impl Refusal {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Id => {
+                "the name can't be an id: that has 1 to 128 bytes of UTF-8 without control characters"
+            }
+            Self::Infinite => "the score is infinite",
+            Self::Range => "the score has more digits than the board can keep",
+            Self::Decimals => "the score has more decimals than the board keeps: --round rounds it",
+            Self::Bounds => "the score is beyond the board's `score_min` or `score_max`",
+        }
+    }
+}
+
+/// A member of a sorted set.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Member {
+    pub(super) id: Box<str>,
+    /// Its score when it was copied.
+    pub(super) score: f64,
+}
+
+/// The members of a sorted set.
+#[derive(Debug, Default)]
+pub(super) struct Copy {
+    /// Those that can come over, in the order of their ids.
+    pub(super) members: Vec<Member>,
+    /// The others by reason: how many, and the first of them.
+    pub(super) refused: BTreeMap<Refusal, (u64, Vec<String>)>,
+    /// How many scores are rounded.
+    pub(super) rounded: u64,
+}
+
+impl Checks {
+    pub(super) fn new(work: &Work, target: &Target) -> Self {
+        let definition = &target.board.definition;
+        let decimals = definition.decimals;
+        let reading = match (work.sets.ties, work.sets.round) {
+            (TieOrder::ScoreFraction, _) => Reading::Whole,
+            (_, Some(round)) => Reading::Rounded(round.digits().into()),
+            _ => Reading::Exact,
+        };
+        let bound = |bound: Option<crate::domain::score::Bound>| {
+            bound.and_then(|bound| bound.score(decimals).ok())
+        };
+        Self {
+            decimals,
+            reading,
+            min: bound(definition.score_min),
+            max: bound(definition.score_max),
+        }
+    }
+
+    /// The score of the board that a double stands for.
+    ///
+    /// # Errors
+    /// Why it stands for none.
+    pub(super) fn score(&self, value: f64) -> Result<Score, Refusal> {
+        if !value.is_finite() {
+            return Err(Refusal::Infinite);
+        }
+        let text = match self.reading {
+            Reading::Exact => value.to_string(),
+            Reading::Rounded(decimals) => format!("{value:.decimals$}"),
+            Reading::Whole => value.floor().to_string(),
+        };
+        let score = Score::parse(&text, self.decimals).map_err(|error| match error {
+            ScoreError::Decimals { .. } => Refusal::Decimals,
+            ScoreError::Range { .. } | ScoreError::Syntax => Refusal::Range,
+        })?;
+        let is_within =
+            self.min.is_none_or(|min| score >= min) && self.max.is_none_or(|max| score <= max);
+        is_within.then_some(score).ok_or(Refusal::Bounds)
+    }
+
+    /// Whether rounding changes a score.
+    fn is_rounded(&self, value: f64) -> bool {
+        match self.reading {
+            Reading::Rounded(decimals) => format!("{value:.decimals$}").parse() != Ok(value),
+            Reading::Exact | Reading::Whole => false,
+        }
+    }
+}
+
+impl Copy {
+    /// Copies a sorted set, in steps. If its server is replaced meanwhile, the copy begins again.
+    pub(super) async fn of(source: &Source, key: &str, checks: &Checks) -> Result<Self, Failure> {
+        let mut attempt = 1;
+        loop {
+            let mut copy = Self::default();
+            let each = |member: &[u8], score| copy.take(member, score, checks);
+            match source.members(key, each).await {
+                Ok(()) => return Ok(copy.sorted()),
+                Err(StoreError::Unavailable(_)) if attempt < ATTEMPTS_MAX => attempt += 1,
+                Err(error) => return Err(format!("can't read {}: {error}", shortened(key)).into()),
+            }
+        }
+    }
+
+    fn take(&mut self, member: &[u8], score: f64, checks: &Checks) {
+        let id = str::from_utf8(member).ok();
+        let id = id.filter(|id| MemberId::parse(id).is_ok());
+        let checked = id.ok_or(Refusal::Id).and_then(|id| {
+            checks.score(score)?;
+            Ok(id)
+        });
+        match checked {
+            Ok(id) => {
+                self.rounded += u64::from(checks.is_rounded(score));
+                self.members.push(Member {
+                    id: id.into(),
+                    score,
+                });
+            }
+            Err(refusal) => {
+                let (count, examples) = self.refused.entry(refusal).or_default();
+                *count += 1;
+                if examples.len() < EXAMPLES_MAX {
+                    let name = shortened(&String::from_utf8_lossy(member));
+                    examples.push(format!("{name} ({score})"));
+                }
+            }
+        }
+    }
+
+    /// In the order of ids. Of a member that a scan has returned twice, one stays.
+    fn sorted(mut self) -> Self {
+        self.members
+            .sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        self.members.dedup_by(|later, first| later.id == first.id);
+        self
+    }
+
+    /// How many members can't come over.
+    pub(super) fn refused_count(&self) -> u64 {
+        self.refused.values().map(|(count, _)| count).sum()
+    }
+
+    /// The members that can't come over, a line for each reason.
+    pub(super) fn refusals(&self, key: &str) -> String {
+        let mut text = String::new();
+        for (refusal, (count, examples)) in &self.refused {
+            let (key, why, names) = (shortened(key), refusal.text(), examples.join(", "));
+            let more = if *count > examples.len() as u64 {
+                ", …"
+            } else {
+                ""
+            };
+            let _ = writeln!(text, "{key}: of {count} members {why}: {names}{more}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checks(decimals: u64, reading: Reading) -> Checks {
+        Checks {
+            decimals: Decimals::try_from(decimals).unwrap(),
+            reading,
+            min: None,
+            max: Some(Score::from_stored(10_i64.pow(15))),
+        }
+    }
+
+    #[test]
+    fn a_double_is_the_score_that_names_it() {
+        let exact = checks(2, Reading::Exact);
+        // As servers before Redis 7.2 print it.
+        let printed: f64 = "0.10000000000000001".parse().unwrap();
+        assert_eq!(exact.score(printed), Ok(Score::from_stored(10)));
+        assert_eq!(exact.score(-0.0), Ok(Score::from_stored(0)));
+        assert_eq!(exact.score(0.125), Err(Refusal::Decimals));
+        assert_eq!(exact.score(1e16), Err(Refusal::Range));
+        assert_eq!(exact.score(f64::NEG_INFINITY), Err(Refusal::Infinite));
+        assert_eq!(
+            checks(0, Reading::Exact).score(1e15 + 1.0),
+            Err(Refusal::Bounds)
+        );
+
+        let rounded = checks(2, Reading::Rounded(1));
+        assert_eq!(rounded.score(0.16), Ok(Score::from_stored(20)));
+        assert!(rounded.is_rounded(0.16) && !rounded.is_rounded(0.5));
+        assert_eq!(
+            checks(0, Reading::Whole).score(-1.5),
+            Ok(Score::from_stored(-2))
+        );
+    }
+
+    #[test]
+    fn members_are_in_order_and_refusals_are_counted() {
+        let checks = checks(0, Reading::Exact);
+        let mut copy = Copy::default();
+        for (member, score) in [
+            (&b"b"[..], 1.0),
+            (b"a", 2.0),
+            (b"b", 1.0),
+            (b"\xff", 1.0),
+            (b"c", 0.5),
+            (b"", 1.0),
+        ] {
+            copy.take(member, score, &checks);
+        }
+        let copy = copy.sorted();
+        let ids: Vec<&str> = copy.members.iter().map(|member| &*member.id).collect();
+        assert_eq!(ids, ["a", "b"]);
+        assert_eq!(copy.refused_count(), 3);
+        assert!(
+            copy.refusals("k")
+                .starts_with("k: of 2 members the name can't be an id")
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! `standings import --from-redis` and `standings compare`: bring the members of another program's sorted sets over to a
+//! board, and tell how far the two agree.
+//!
+//! ```text
+//! names.rs ─ which sorted sets, for which periods
+//!    └▶ copy.rs ─ their members, checked; times.rs ─ the time of each event
+//!          └▶ transfer.rs ─ for 500 members at a time: scores there, scores here, POST /v1/events
+//!                └▶ report.rs ─ what was sent, and what differs
+//! ```
+//!
+//! `target.rs` is the board, and knows what must be true of it. `args.rs` has the options.
+//!
+//! - **Nothing is sent before all of it was checked**: the board, the names of the sorted sets, and every score.
+//! - **Each member is one event**, with an old time, so that running periods stay empty. The times keep the order of equal
+//!   scores.
+//! - **Again is safe.** Only what is missing here is sent. A member without a score gets that of the sorted set, in an event
+//!   whose id is made of the names of both: sent twice, it counts once. A member with another score is left alone, unless
+//!   `--sync` asks for it. Then the difference must be the same a second later, so that events on their way to both are not
+//!   taken for differences.
+
+mod args;
+mod copy;
+mod names;
+mod report;
+mod target;
+mod times;
+mod transfer;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+pub use self::args::{CompareArgs, SortedSetArgs};
+
+pub(super) use self::args::{Task, Work};
+use self::copy::{Checks, Copy};
+use self::names::SortedSet;
+use self::report::{Report, Totals};
+use self::target::Target;
+use self::times::Times;
+use self::transfer::Transfer;
+use super::sender::BatchSender;
+use crate::cli::client::{Client, Purpose, RetryLimits};
+use crate::cli::text::printable;
+use crate::cli::{Failure, print_error};
+use crate::redis::source::Source;
+
+/// The exit status if everything agrees, or is sent.
+const STATUS_DONE: u8 = 0;
+/// The exit status of a failure.
+const STATUS_FAILED: u8 = 1;
+/// The exit status if something differs, or was left out.
+const STATUS_DIFFERENT: u8 = 2;
+const PURPOSE: Purpose = Purpose {
+    act: "bring members over",
+    scopes: "`read`, `write`, `configure` and `moderate`",
+};
+
+/// Runs `standings compare`.
+pub async fn compare(args: CompareArgs) -> ExitCode {
+    command(args.work()).await
+}
+
+/// Carries out the work, and prints its report; a failure, on one line, goes to standard error.
+pub(super) async fn command(work: Result<Work, String>) -> ExitCode {
+    let done = match &work {
+        Ok(work) => run(work).await,
+        Err(fault) => Err(fault.clone().into()),
+    };
+    // If the output is closed, the exit status still reports the outcome.
+    match done {
+        Ok(totals) if totals.is_equal() => STATUS_DONE.into(),
+        Ok(_) => STATUS_DIFFERENT.into(),
+        Err(error) => {
+            print_error(&error);
+            STATUS_FAILED.into()
+        }
+    }
+}
+
+async fn run(work: &Work) -> Result<Totals, Failure> {
+    let log = |text: &str| {
+        let _ = writeln!(io::stderr(), "{}", printable(text));
+    };
+    let client = Client::new(
+        &work.service,
+        work.board.clone(),
+        PURPOSE,
+        RetryLimits::default(),
+        log,
+    )?;
+    let target = Target::read(&client).await?;
+    let source = Source::connect(&work.address, work.source_password()).await?;
+    let sets = names::find(&source, work, &target).await?;
+    target.check(work, &sets)?;
+
+    let checks = Checks::new(work, &target);
+    let round = fastrand::u64(..);
+    let copies = check_all(&source, &sets, &checks, work).await?;
+    let sender = BatchSender::new(client);
+    let mut totals = Totals::default();
+    for (set, copied) in sets.iter().zip(copies) {
+        let copy = match copied {
+            Some(copy) => copy,
+            None => Copy::of(&source, &set.key, &checks).await?,
+        };
+        let times = Times::new(work, &target, set, copy.members.len());
+        let transfer = Transfer {
+            work,
+            target: &target,
+            source: &source,
+            sender: &sender,
+            checks: &checks,
+            set,
+            copy: &copy,
+            times: &times,
+            round,
+        };
+        let counts = transfer.run().await?;
+        let report = Report {
+            work,
+            target: &target,
+            set,
+            copy: &copy,
+            counts: &counts,
+            begin: times.begin,
+        };
+        writeln!(io::stdout(), "{report}")?;
+        totals.add(&counts, &copy, work.task);
+    }
+    if sets.len() > 1 {
+        writeln!(io::stdout(), "{totals}")?;
+    }
+    Ok(totals)
+}
+
+/// Copies all sorted sets, and fails if a member can't come over. Of several only one is in memory at a time, so they are
+/// copied again later; a single one is kept.
+async fn check_all(
+    source: &Source,
+    sets: &[SortedSet],
+    checks: &Checks,
+    work: &Work,
+) -> Result<Vec<Option<Copy>>, Failure> {
+    let mut copies = Vec::new();
+    let mut refusals = String::new();
+    for set in sets {
+        let copy = Copy::of(source, &set.key, checks).await?;
+        if !work.sets.skip {
+            refusals.push_str(&copy.refusals(&set.key));
+        }
+        copies.push((sets.len() == 1).then_some(copy));
+    }
+    if refusals.is_empty() {
+        return Ok(copies);
+    }
+    write!(io::stdout(), "{refusals}")?;
+    Err("nothing was sent, because some members can't come over; --skip leaves them out".into())
+}

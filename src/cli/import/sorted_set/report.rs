@@ -1,0 +1,183 @@
+//! What a run says of each sorted set, and of all.
+
+use std::fmt;
+
+use indicatif::{HumanBytes, HumanCount};
+
+use super::args::{Task, Work};
+use super::copy::Copy;
+use super::names::SortedSet;
+use super::target::Target;
+use super::transfer::Counts;
+use crate::cli::text::printable;
+use crate::domain::board::Ranking;
+use crate::domain::ties::Ties;
+use crate::domain::time::Timestamp;
+
+/// About what a member of a standing takes in Redis, in bytes (docs/scaling.md, "Cost").
+const MEMBER_BYTES: u64 = 190;
+/// The same with `ties: member`.
+const TIELESS_MEMBER_BYTES: u64 = 105;
+/// What distinct scores add.
+const DENSE_BYTES: u64 = 100;
+/// What a remembered id takes.
+const ID_BYTES: u64 = 80;
+/// What a kept event takes, in place of its id.
+const KEPT_EVENT_BYTES: u64 = 220;
+
+/// The outcome for one sorted set.
+pub(super) struct Report<'a> {
+    pub(super) work: &'a Work,
+    pub(super) target: &'a Target,
+    pub(super) set: &'a SortedSet,
+    pub(super) copy: &'a Copy,
+    pub(super) counts: &'a Counts,
+    /// The time of the first event.
+    pub(super) begin: Timestamp,
+}
+
+/// The outcome for all of them.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    sets: u64,
+    equal: u64,
+    sent: u64,
+    /// Members that differ afterwards, as far as is known.
+    unequal: u64,
+    only_here: u64,
+}
+
+impl Report<'_> {
+    /// About how much memory the events take, in bytes: for good, and while their ids are remembered.
+    fn memory(&self) -> (u64, u64) {
+        let definition = &self.target.board.definition;
+        let entry = match definition.ties {
+            Ties::Member => TIELESS_MEMBER_BYTES,
+            Ties::First | Ties::Last => MEMBER_BYTES,
+        };
+        let dense = if definition.ranking == Ranking::Dense {
+            DENSE_BYTES
+        } else {
+            0
+        };
+        let standings = self.target.board.recorded_units().count() as u64;
+        let standings = standings * (entry + dense);
+        let (kept, remembered) = match definition.history {
+            Some(_) => (KEPT_EVENT_BYTES, 0),
+            None => (0, ID_BYTES),
+        };
+        let events = self.counts.sent;
+        (events * (standings + kept), events * remembered)
+    }
+
+    fn fmt_sent(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = self.counts;
+        let name = if self.work.is_dry { "to send" } else { "sent" };
+        line(f, name, counts.sent)?;
+        if counts.sent > 0 {
+            write!(f, "  from {}", self.begin)?;
+            let others = self.target.others(self.set.period.unit, self.begin);
+            if !others.is_empty() {
+                write!(f, ", also in {}", others.join(", "))?;
+            }
+        }
+        if counts.duplicate > 0 {
+            line(f, "duplicate", counts.duplicate)?;
+            f.write_str("  sent before")?;
+        }
+        if self.work.is_dry {
+            let (kept, remembered) = self.memory();
+            let (kept, all) = (HumanBytes(kept), HumanBytes(kept + remembered));
+            write!(
+                f,
+                "\n  memory     about {kept} in Redis, and {all} until their ids are forgotten ({})",
+                self.target.idempotency()
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (counts, copy, task) = (self.counts, self.copy, self.work.task);
+        let members = HumanCount(copy.members.len() as u64);
+        let key = printable(&self.set.key);
+        let (window, period) = (self.set.period.unit, self.target.key(&self.set.period));
+        write!(f, "{key}, {window} {period}: {members} members")?;
+        line(f, "equal", counts.equal)?;
+        if task != Task::Compare {
+            self.fmt_sent(f)?;
+        }
+        for (name, count, hint) in [
+            ("rounded", copy.rounded, ""),
+            ("refused", copy.refused_count(), "  left out by --skip"),
+            (
+                "better",
+                counts.better,
+                "  here, so the board keeps that score",
+            ),
+            ("changing", counts.changing, "  while they were compared"),
+        ] {
+            if count > 0 {
+                line(f, name, count)?;
+                f.write_str(hint)?;
+            }
+        }
+        if counts.different > 0 || task == Task::Compare {
+            line(f, "different", counts.different)?;
+            if task == Task::Import {
+                f.write_str("  have another score here: --sync sends the difference")?;
+            }
+            for example in &counts.examples {
+                write!(f, "\n    {example}")?;
+            }
+        }
+        for (kind, (count, examples)) in &counts.rejected {
+            line(f, "rejected", *count)?;
+            write!(f, "  {kind}")?;
+            for example in examples {
+                write!(f, "\n    {example}")?;
+            }
+        }
+        if task == Task::Compare {
+            line(f, "only here", counts.only_here())?;
+        }
+        Ok(())
+    }
+}
+
+fn line(f: &mut fmt::Formatter<'_>, name: &str, count: u64) -> fmt::Result {
+    let count = HumanCount(count).to_string();
+    write!(f, "\n  {name:<10} {count:>12}")
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, counts: &Counts, copy: &Copy, task: Task) {
+        self.sets += 1;
+        self.equal += counts.equal;
+        self.sent += counts.sent;
+        self.unequal += counts.different
+            + counts.better
+            + counts.changing
+            + counts.rejected_count()
+            + copy.refused_count();
+        if task == Task::Compare {
+            self.only_here += counts.only_here();
+        }
+    }
+
+    /// Whether all members have the same score in both places, as far as is known.
+    pub(super) fn is_equal(&self) -> bool {
+        self.unequal == 0 && self.only_here == 0
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} sorted sets", HumanCount(self.sets))?;
+        line(f, "equal", self.equal)?;
+        line(f, "sent", self.sent)?;
+        line(f, "different", self.unequal)
+    }
+}

@@ -1,0 +1,356 @@
+//! Compares the members of a sorted set with a standing, and sends what is missing.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use indicatif::HumanCount;
+use serde::Serialize;
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::args::{Task, Work};
+use super::copy::{Checks, Copy, Member};
+use super::names::SortedSet;
+use super::target::{Here, Target};
+use super::times::Times;
+use crate::cli::Failure;
+use crate::cli::import::memory::Memory;
+use crate::cli::import::rejects::{Rejection, Source as Row};
+use crate::cli::import::rows::Batch;
+use crate::cli::import::sender::BatchSender;
+use crate::cli::text::{printable, shortened};
+use crate::domain::board::Update;
+use crate::domain::score::{Score, ShownScore};
+use crate::domain::time::Timestamp;
+use crate::redis::source::Source;
+
+/// How many members are compared at a time: the most that one request may ask for.
+const CHUNK: usize = 500;
+/// How many of these are under way at a time.
+const CONCURRENCY: usize = 8;
+/// How long a difference must stay the same. An event that was sent to both has arrived in both by then.
+const SETTLING_TIME: Duration = Duration::from_secs(1);
+/// How many members are named.
+const EXAMPLES_MAX: usize = 10;
+/// How often the progress is shown.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The comparison of one sorted set with one standing.
+pub(super) struct Transfer<'a> {
+    pub(super) work: &'a Work,
+    pub(super) target: &'a Target,
+    pub(super) source: &'a Source,
+    pub(super) sender: &'a BatchSender,
+    pub(super) checks: &'a Checks,
+    pub(super) set: &'a SortedSet,
+    pub(super) copy: &'a Copy,
+    pub(super) times: &'a Times,
+    /// Part of the ids of a synchronisation, and of no other.
+    pub(super) round: u64,
+}
+
+/// What became of the members of a sorted set.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// They have the same score in both.
+    pub(super) equal: u64,
+    /// The board has accepted an event; in a dry run, it would be sent one.
+    pub(super) sent: u64,
+    /// An earlier run had sent the event.
+    pub(super) duplicate: u64,
+    /// They have another score here, and no event was sent.
+    pub(super) different: u64,
+    /// They have a better score here, which the board keeps.
+    pub(super) better: u64,
+    /// They changed in the meantime.
+    pub(super) changing: u64,
+    /// The board has rejected their events: by kind, how many, and the first of them.
+    pub(super) rejected: BTreeMap<String, (u64, Vec<String>)>,
+    /// The first of those that differ.
+    pub(super) examples: Vec<String>,
+    /// How many have a score here.
+    found: u64,
+    /// How many members the standing has.
+    total: u64,
+}
+
+/// A member in both places.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pair {
+    /// The member's place in the copy.
+    place: usize,
+    there: Score,
+    /// The double that the score was read from.
+    value: f64,
+    here: Option<Here>,
+}
+
+/// What is to be done about a difference.
+enum Step {
+    /// An event with this score and time.
+    Send(Score, Timestamp),
+    /// The board keeps the better score.
+    KeepBetter,
+    /// Nothing, unless the user asks for it.
+    Leave,
+}
+
+#[derive(Serialize)]
+struct Events<'a> {
+    events: Vec<Event<'a>>,
+}
+
+#[derive(Serialize)]
+struct Event<'a> {
+    board: &'a str,
+    id: String,
+    member: &'a str,
+    score: ShownScore,
+    at: String,
+}
+
+impl Transfer<'_> {
+    pub(super) async fn run(&self) -> Result<Counts, Failure> {
+        let members = self.copy.members.len();
+        let mut counts = Counts::default();
+        let chunks = (0..members).step_by(CHUNK);
+        let mut carried = stream::iter(chunks)
+            .map(|first| self.carry(first..members.min(first + CHUNK)))
+            .buffer_unordered(CONCURRENCY);
+        let (mut shown, mut done) = (Instant::now(), 0);
+        while let Some(chunk) = carried.try_next().await? {
+            counts.add(chunk);
+            done = members.min(done + CHUNK);
+            if shown.elapsed() > PROGRESS_INTERVAL {
+                shown = Instant::now();
+                let (done, of) = (HumanCount(done as u64), HumanCount(members as u64));
+                let text = printable(&format!("{}: {done} of {of} members", self.set.key));
+                let _ = writeln!(io::stderr(), "{text}");
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Compares some members, and sends what is missing.
+    async fn carry(&self, places: std::ops::Range<usize>) -> Result<Counts, Failure> {
+        let mut counts = Counts::default();
+        let places: Vec<usize> = places.collect();
+        let mut differing = self.look(&places, &mut counts).await?;
+        counts.equal = settle(&mut differing);
+        if self.work.task != Task::Import && !differing.is_empty() {
+            tokio::time::sleep(SETTLING_TIME).await;
+            let places: Vec<usize> = differing.iter().map(|pair| pair.place).collect();
+            let mut again = self.look(&places, &mut Counts::default()).await?;
+            counts.equal += settle(&mut again);
+            let before = again.len() as u64;
+            again.retain(|pair| differing.contains(pair));
+            counts.changing += before - again.len() as u64;
+            differing = again;
+        }
+        let mut events = Vec::new();
+        for pair in differing {
+            match self.step(&pair) {
+                Step::Send(score, at) => events.push((pair.place, score, at)),
+                Step::KeepBetter => counts.better += 1,
+                Step::Leave => {
+                    counts.different += 1;
+                    if counts.examples.len() < EXAMPLES_MAX {
+                        counts.examples.push(self.shown(&pair));
+                    }
+                }
+            }
+        }
+        if self.work.is_dry {
+            counts.sent += events.len() as u64;
+        } else if !events.is_empty() {
+            self.send(&events, &mut counts).await?;
+        }
+        Ok(counts)
+    }
+
+    /// Reads the scores of members in both places. A member that the sorted set has lost, or whose score can't come over
+    /// any more, counts as changing.
+    async fn look(&self, places: &[usize], counts: &mut Counts) -> Result<Vec<Pair>, Failure> {
+        let ids: Vec<&str> = places.iter().map(|place| self.member_id(*place)).collect();
+        let there = self.source.scores(&self.set.key, ids.iter().copied());
+        let here = self
+            .target
+            .standing(self.sender.client(), &self.set.period, &ids);
+        let there = there.await?;
+        let here = here.await?;
+        counts.total = here.total;
+        counts.found = here.entries.len() as u64;
+        let mut pairs = Vec::with_capacity(places.len());
+        for ((place, id), value) in places.iter().zip(&ids).zip(there) {
+            let there = value.and_then(|value| Some((value, self.checks.score(value).ok()?)));
+            let Some((value, there)) = there else {
+                counts.changing += 1;
+                continue;
+            };
+            pairs.push(Pair {
+                place: *place,
+                there,
+                value,
+                here: here.entries.get(*id).copied(),
+            });
+        }
+        Ok(pairs)
+    }
+
+    fn member_id(&self, place: usize) -> &str {
+        &self.copy.members[place].id
+    }
+
+    fn step(&self, pair: &Pair) -> Step {
+        let time = || self.times.of(pair.place, pair.value);
+        let Some(here) = pair.here else {
+            return match self.work.task {
+                Task::Compare => Step::Leave,
+                Task::Import | Task::Sync => Step::Send(pair.there, time()),
+            };
+        };
+        if self.work.task != Task::Sync {
+            return Step::Leave;
+        }
+        let decimals = self.target.board.definition.decimals;
+        let is_better = |is_better: bool| {
+            if is_better {
+                Step::Send(pair.there, time())
+            } else {
+                Step::KeepBetter
+            }
+        };
+        match self.target.board.definition.update {
+            Update::Max => is_better(pair.there > here.score),
+            Update::Min => is_better(pair.there < here.score),
+            // Older than the member's newest event, so that its place among equals stays.
+            Update::Sum => {
+                let difference = pair.there.scaled() - here.score.scaled();
+                Score::from_scaled(difference, decimals).map_or(Step::Leave, |difference| {
+                    Step::Send(difference, self.times.begin)
+                })
+            }
+            // Just newer than what it replaces; an event that comes after it stays newer.
+            Update::Last => here.reached_at.map_or(Step::Leave, |at| {
+                let next = Timestamp::from_us_clamped(at.us() + 1);
+                Step::Send(pair.there, next)
+            }),
+        }
+    }
+
+    fn shown(&self, pair: &Pair) -> String {
+        let decimals = self.target.board.definition.decimals;
+        let there = pair.there.shown(decimals);
+        let id = shortened(self.member_id(pair.place));
+        match pair.here {
+            Some(here) => format!("{id}: {there} there, {} here", here.score.shown(decimals)),
+            None => format!("{id}: {there} there, none here"),
+        }
+    }
+
+    async fn send(
+        &self,
+        events: &[(usize, Score, Timestamp)],
+        counts: &mut Counts,
+    ) -> Result<(), Failure> {
+        let decimals = self.target.board.definition.decimals;
+        let body = Events {
+            events: events
+                .iter()
+                .map(|(place, score, at)| Event {
+                    board: self.target.board.id.as_str(),
+                    id: self.event_id(self.member_id(*place)),
+                    member: self.member_id(*place),
+                    score: score.shown(decimals),
+                    at: at.to_string(),
+                })
+                .collect(),
+        };
+        let rows = events.iter().map(|(place, ..)| Row {
+            line: *place as u64,
+            text: None,
+        });
+        let batch = Batch {
+            first_row: events[0].0 as u64,
+            rows: events.len() as u64,
+            body: serde_json::to_vec(&body)?.into(),
+            sources: rows.collect(),
+            ..Batch::default()
+        };
+        let memory = Memory {
+            idempotency: self.target.idempotency(),
+            unsure: None,
+        };
+        let (tally, rejections) = self.sender.send(&batch, memory).await?;
+        counts.sent += tally.applied + tally.unchanged + tally.queued;
+        counts.duplicate += tally.duplicate;
+        for rejection in rejections {
+            self.reject(&rejection, counts);
+        }
+        Ok(())
+    }
+
+    fn reject(&self, rejection: &Rejection, counts: &mut Counts) {
+        let kind = rejection.kind.clone();
+        let (count, examples) = counts.rejected.entry(kind).or_default();
+        *count += 1;
+        let place = usize::try_from(rejection.source.line).unwrap_or(usize::MAX);
+        if examples.len() < EXAMPLES_MAX
+            && let Some(Member { id, .. }) = self.copy.members.get(place)
+        {
+            examples.push(format!("{}: {}", shortened(id), rejection.detail));
+        }
+    }
+
+    /// The id of a member's event: the same in each import of a sorted set, and a new one in each synchronisation.
+    fn event_id(&self, member: &str) -> String {
+        let mut hash = Xxh3Default::new();
+        for part in [self.set.key.as_bytes(), b"\0", member.as_bytes()] {
+            hash.update(part);
+        }
+        let hash = hash.digest128();
+        match self.work.task {
+            Task::Sync => format!("sync-{:016x}-{hash:032x}", self.round),
+            Task::Compare | Task::Import => format!("sorted-set-{hash:032x}"),
+        }
+    }
+}
+
+/// Removes the pairs that agree; returns how many.
+fn settle(pairs: &mut Vec<Pair>) -> u64 {
+    let before = pairs.len();
+    pairs.retain(|pair| pair.here.map(|here| here.score) != Some(pair.there));
+    (before - pairs.len()) as u64
+}
+
+impl Counts {
+    fn add(&mut self, more: Self) {
+        self.equal += more.equal;
+        self.sent += more.sent;
+        self.duplicate += more.duplicate;
+        self.different += more.different;
+        self.better += more.better;
+        self.changing += more.changing;
+        self.found += more.found;
+        self.total = self.total.max(more.total);
+        for (kind, (count, examples)) in more.rejected {
+            let (counted, all) = self.rejected.entry(kind).or_default();
+            *counted += count;
+            all.extend(examples);
+            all.truncate(EXAMPLES_MAX);
+        }
+        self.examples.extend(more.examples);
+        self.examples.truncate(EXAMPLES_MAX);
+    }
+
+    /// How many members only the standing has.
+    pub(super) fn only_here(&self) -> u64 {
+        self.total.saturating_sub(self.found)
+    }
+
+    /// How many events the board has rejected.
+    pub(super) fn rejected_count(&self) -> u64 {
+        self.rejected.values().map(|(count, _)| count).sum()
+    }
+}

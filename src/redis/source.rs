@@ -1,0 +1,166 @@
+//! Reads another program's sorted sets and hashes from its Redis, in short steps that hold up nobody. It writes nothing.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::address::Address;
+use super::connection::Access;
+use super::dispatch::Store;
+use super::reply::info_fields;
+use super::{StoreError, keys};
+use crate::runtime::timeouts::TimeoutFactor;
+
+/// How long the first connection may take.
+const CONTACT_TIME_MAX: Duration = Duration::from_secs(10);
+/// The pause between two attempts.
+const CONTACT_INTERVAL: Duration = Duration::from_millis(50);
+/// About how many elements Redis looks at in one step of a scan.
+const SCAN_COUNT: &str = "1000";
+/// The cursor with which a scan begins and ends.
+const CURSOR_OUTSIDE: &str = "0";
+
+/// The Redis of another program.
+#[derive(Debug)]
+pub struct Source(Store);
+
+/// What one step of a scan returns: the next cursor, and elements with their values, one after the other.
+type ScanStep = (String, Vec<Bytes>);
+
+impl Source {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Those of the address, and why the server can't be reached.
+    pub async fn connect(address: &Address, password: Option<&str>) -> Result<Self, StoreError> {
+        let mut config = address.config()?;
+        if let Some(password) = password {
+            config.password = Some(password.to_owned());
+        }
+        let timeouts = TimeoutFactor::default();
+        let source = Self(Store::with_access(&Access { config, timeouts })?);
+        let begun = Instant::now();
+        while let Err(error) = source.process_of(keys::SEQUENCE).await {
+            let passes = matches!(error, StoreError::Unavailable(_));
+            if !passes || begun.elapsed() > CONTACT_TIME_MAX {
+                return Err(error);
+            }
+            tokio::time::sleep(CONTACT_INTERVAL).await;
+        }
+        Ok(source)
+    }
+
+    /// The id of the server's process that has a key: the cursor of a scan means nothing to another one.
+    ///
+    /// # Errors
+    /// Those of Redis.
+    pub async fn process_of(&self, key: &str) -> Result<String, StoreError> {
+        let info = self.0.ask_node_of(key, "INFO", vec!["server".into()]);
+        let info: String = info.await?;
+        let id = info_fields(&info).get("run_id").copied();
+        Ok(id.unwrap_or_default().to_owned())
+    }
+
+    /// The names of the sorted sets that match a pattern of `SCAN`, in order.
+    ///
+    /// # Errors
+    /// Those of Redis.
+    pub async fn sorted_sets(&self, pattern: &str) -> Result<Vec<String>, StoreError> {
+        let mut names = Vec::new();
+        for node in self.0.primaries() {
+            let mut cursor = CURSOR_OUTSIDE.to_owned();
+            loop {
+                let args = [
+                    &*cursor, "MATCH", pattern, "COUNT", SCAN_COUNT, "TYPE", "zset",
+                ];
+                let args = args.map(str::to_owned).to_vec();
+                let found: Vec<Bytes>;
+                (cursor, found) = node.readers.command("SCAN", args).await?;
+                let found = found.iter().map(|name| String::from_utf8_lossy(name));
+                names.extend(found.map(|name| name.into_owned()));
+                if cursor == CURSOR_OUTSIDE {
+                    break;
+                }
+            }
+        }
+        // A scan may return a name twice.
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Passes on all members of a sorted set, with their scores. One may come twice, and one that is added or removed
+    /// meanwhile may be missing.
+    ///
+    /// # Errors
+    /// Those of Redis; and if another process has taken over, so that members may be missing.
+    pub async fn members(
+        &self,
+        key: &str,
+        mut each: impl FnMut(&[u8], f64),
+    ) -> Result<(), StoreError> {
+        self.scan("ZSCAN", key, |member, score| {
+            let score = str::from_utf8(score)
+                .ok()
+                .and_then(|text| text.parse().ok());
+            each(member, score.unwrap_or(f64::NAN));
+        })
+        .await
+    }
+
+    /// Passes on all fields of a hash, with their values, as [`Source::members`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn fields(
+        &self,
+        key: &str,
+        each: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), StoreError> {
+        self.scan("HSCAN", key, each).await
+    }
+
+    async fn scan(
+        &self,
+        command: &'static str,
+        key: &str,
+        mut each: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), StoreError> {
+        let process = self.process_of(key).await?;
+        let mut cursor = CURSOR_OUTSIDE.to_owned();
+        loop {
+            let (next, found): ScanStep = self
+                .0
+                .command(command, [key, &cursor, "COUNT", SCAN_COUNT])
+                .await?;
+            for element in found.chunks_exact(2) {
+                each(&element[0], &element[1]);
+            }
+            if next == CURSOR_OUTSIDE {
+                break;
+            }
+            cursor = next;
+        }
+        if self.process_of(key).await? == process {
+            Ok(())
+        } else {
+            let text = "another process has taken over while its data was read";
+            Err(StoreError::Unavailable(text.into()))
+        }
+    }
+
+    /// The scores of some members of a sorted set; `None` for those that it does not have.
+    ///
+    /// # Errors
+    /// Those of Redis.
+    pub async fn scores<'a>(
+        &self,
+        key: &'a str,
+        members: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Vec<Option<f64>>, StoreError> {
+        let args = std::iter::once(key).chain(members);
+        let found: Vec<Option<String>> = self.0.command("ZMSCORE", args).await?;
+        let score = |text: Option<String>| text.map(|text| text.parse().unwrap_or(f64::NAN));
+        Ok(found.into_iter().map(score).collect())
+    }
+}
