@@ -8,11 +8,12 @@
 //! | `check.rs` | looks for contradictions in the data in Redis |
 //! | `token.rs` | prints a player's token for trying |
 //!
-//! The commands that use the HTTP interface share a client (`client.rs`), which repeats requests whose failure may pass.
+//! The commands that work on Redis itself share `engine.rs`. The commands that use the HTTP interface share a client (`client.rs`), which repeats requests whose failure may pass.
 
 pub mod args;
 pub mod check;
 mod client;
+pub mod engine;
 pub mod healthcheck;
 pub mod import;
 pub mod reshard;
