@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::import::sorted_set;
-use crate::cli::{Failure, check, healthcheck, import, reshard, token};
+use crate::cli::{Failure, check, erasures, healthcheck, import, reshard, token};
 use crate::config::Command;
 use crate::http::packed;
 use crate::server;
@@ -34,6 +34,9 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Reshard(args) => reshard::command(*args).await?,
         Command::Check(args) => {
             return Ok(check::command(*args, setup::engine, stop_signal()?).await);
+        }
+        Command::Erasures(args) => {
+            return Ok(erasures::command(*args, setup::engine, stop_signal()?).await);
         }
         Command::Token(args) => token::command(&args)?,
         Command::Openapi => io::stdout().write_all(&packed::document())?,

@@ -1,4 +1,4 @@
-//! The program: `standings serve`, `worker`, `import`, `reshard`, `check`, `token`, `openapi`, `healthcheck`.
+//! The program: `standings serve`, `worker`, `import`, `reshard`, `check`, `erasures`, `token`, `openapi`, `healthcheck`.
 
 use std::io::Write;
 use std::path::Path;

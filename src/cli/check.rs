@@ -1,23 +1,17 @@
 //! `standings check`: looks for contradictions in the data in Redis, and repairs what follows from other data.
 //!
-//! It works on Redis itself, with the settings of `serve`, even while services use it. If the settings are for a private
-//! server and no service runs, the command runs that server until it has finished.
+//! It works on Redis itself (`engine.rs`), even while services use it.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::args::RedisArgs;
+use super::engine::{MakeEngine, with_redis};
 use super::{Failure, print_error};
 use crate::check::{self, Repair, Report};
 use crate::core::Engine;
-use crate::core::jobs::clock;
-use crate::domain::clock::Clock;
 use crate::domain::ids::BoardId;
-use crate::redis::embedded::{EmbeddedError, EmbeddedServer, socket_in};
-use crate::redis::{Address, Store};
-use crate::runtime::timeouts::TimeoutFactor;
 
 /// The exit status if the data has no contradiction, or all were repaired.
 const SOUND: u8 = 0;
@@ -25,10 +19,6 @@ const SOUND: u8 = 0;
 const UNSOUND: u8 = 1;
 /// The exit status if the check could not be completed.
 const UNKNOWN: u8 = 2;
-/// How long the command tries to reach Redis.
-const CONTACT_TIME_MAX: Duration = Duration::from_secs(15);
-/// The pause between two attempts.
-const CONTACT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Look for contradictions in the data in Redis, and repair them.
 ///
@@ -57,9 +47,6 @@ pub struct CheckArgs {
     pub redis: RedisArgs,
 }
 
-/// Creates a service.
-pub type MakeEngine = fn(Store, Clock) -> Arc<Engine>;
-
 /// Runs the command, until `stop` ends at the latest.
 pub async fn command(
     args: CheckArgs,
@@ -87,63 +74,22 @@ async fn run(
     make_engine: MakeEngine,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, Failure> {
-    let mut stop = std::pin::pin!(stop);
-    let (address, embedded) = tokio::select! {
-        opened = open(&args.redis) => opened?,
-        () = &mut stop => return Err("stopped before the check was complete".into()),
-    };
-    let checked = tokio::select! {
-        checked = check(&address, args, make_engine) => checked,
-        () = &mut stop => Err("stopped before the check was complete".into()),
-    };
-    if let Some(server) = embedded {
-        server.stop().await;
-    }
-    checked
+    let check = async |engine: Arc<Engine>| check(&engine, args).await;
+    with_redis(&args.redis, make_engine, stop, check).await
 }
 
-/// The address of Redis: the given one, or that of a running service's private server, or of one started for this command.
-async fn open(redis: &RedisArgs) -> Result<(Address, Option<EmbeddedServer>), Failure> {
-    if let Some(url) = redis.url() {
-        return Ok((Address::parse(url), None));
-    }
-    // Looked up first, since starting a server creates the directory.
-    let socket = socket_in(&redis.data_dir)?;
-    match EmbeddedServer::start(redis.embedded()).await {
-        Ok(server) => Ok((Address::Socket(server.socket().to_owned()), Some(server))),
-        Err(EmbeddedError::DataDirInUse(..)) => Ok((Address::Socket(socket), None)),
-        Err(error) => Err(error.into()),
-    }
-}
-
-async fn check(
-    address: &Address,
-    args: &CheckArgs,
-    make_engine: MakeEngine,
-) -> Result<Report, Failure> {
-    let engine = make_engine(
-        Store::connect(address, TimeoutFactor::default())?,
-        Clock::system(),
-    );
-    let begun = Instant::now();
-    while let Err(error) = engine.store.prepare().await {
-        if begun.elapsed() > CONTACT_TIME_MAX {
-            return Err(error.into());
-        }
-        tokio::time::sleep(CONTACT_INTERVAL).await;
-    }
-    clock::follow(&engine).await?;
+async fn check(engine: &Engine, args: &CheckArgs) -> Result<Report, Failure> {
     let repair = match (args.repair, args.yes) {
         (false, _) => Repair::None,
         (true, false) => Repair::Write,
         (true, true) => Repair::Remove,
     };
-    let report = check::run(&engine, args.board.as_ref(), repair).await?;
+    let report = check::run(engine, args.board.as_ref(), repair).await?;
     let can_ask = !args.json && io::stdin().is_terminal() && io::stdout().is_terminal();
     if report.removals == 0 || !can_ask || !may_remove(&report).await? {
         return Ok(report);
     }
-    Ok(check::run(&engine, args.board.as_ref(), Repair::Remove).await?)
+    Ok(check::run(engine, args.board.as_ref(), Repair::Remove).await?)
 }
 
 /// Shows what was found, and asks whether to remove what has to be removed.

@@ -7,13 +7,16 @@
 //! | `reshard.rs` | spreads a board over another number of shards |
 //! | `healthcheck.rs` | asks a service whether it is ready |
 //! | `check.rs` | looks for contradictions in the data in Redis |
+//! | `erasures.rs` | keeps erasures in a file, and carries them out again after a restore |
 //! | `token.rs` | prints a player's token for trying |
 //!
-//! The commands that use the HTTP interface share a client (`client.rs`), which repeats requests whose failure may pass.
+//! The commands that work on Redis itself share `engine.rs`. The commands that use the HTTP interface share a client (`client.rs`), which repeats requests whose failure may pass.
 
 pub mod args;
 pub mod check;
 mod client;
+pub mod engine;
+pub mod erasures;
 pub mod healthcheck;
 pub mod import;
 pub mod reshard;

@@ -19,6 +19,7 @@ use crate::access::ApiKeys;
 use crate::api::router::Options;
 use crate::cli::args::{ACCESS, CLIENT, PlayerKeyArgs, REDIS, RedisArgs, named, read};
 use crate::cli::check::CheckArgs;
+use crate::cli::erasures::ErasuresArgs;
 use crate::cli::import::ImportArgs;
 use crate::cli::import::sorted_set::CompareArgs;
 use crate::cli::reshard::ReshardArgs;
@@ -71,6 +72,8 @@ pub enum Command {
     Reshard(Box<ReshardArgs>),
     /// Look for contradictions in the data in Redis, and repair them.
     Check(Box<CheckArgs>),
+    // A comment here would replace the help, which is at the arguments.
+    Erasures(Box<ErasuresArgs>),
     /// Print a player's token for trying: valid for ten minutes, and signed with the secret of the settings.
     Token(Box<TokenArgs>),
     /// Print the OpenAPI document.

@@ -8,10 +8,11 @@
 //! it was overtaken.
 //!
 //! Erasing on all boards also deletes the profile, the pseudonym in the audit log, and the member's id in its standing
-//! order. The order is changed first, before the boards are listed, so a board created later finds the order without the
+//! order, and notes the erasure in case an older backup is restored (`erasures/`). The order is changed first, before the boards are listed, so a board created later finds the order without the
 //! id.
 
 pub mod ended_hides;
+pub mod erasures;
 pub mod orders;
 pub mod routes;
 pub mod tasks;

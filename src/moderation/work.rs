@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
+use super::erasures::note_everywhere;
 use super::orders::store::{StandingOrder, Whom};
 use super::tasks::model::{Action, FailedOn, Task, TaskStatus};
 use super::{orders, tasks};
@@ -13,6 +14,7 @@ use crate::core::board::store::boards;
 pub use crate::core::hide::hides::Hiding;
 use crate::core::hide::store::erasures;
 use crate::core::{Engine, Error};
+use crate::domain::erasure::Erasure;
 use crate::domain::hide::Hide;
 use crate::domain::ids::{BoardId, MemberId};
 use crate::domain::part::Part;
@@ -73,9 +75,33 @@ pub async fn unhide(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<
 pub async fn erase(engine: &Engine, id: &BoardId, member: &MemberId) -> Result<(), Error> {
     engine.live_board(id).await?;
     let number = erasures::begin(&engine.store, id).await?;
-    engine.erase(id, member, number).await?;
+    let at = engine.clock.arrival();
+    carry_out(engine, id, member, &Erasure { number, at }, number).await
+}
+
+/// Erases a member that was erased before and is back because older data was restored. If the board knows that erasure, or a
+/// later one of the member, its data stays.
+pub(crate) async fn erase_again(
+    engine: &Engine,
+    id: &BoardId,
+    member: &MemberId,
+    erasure: &Erasure,
+) -> Result<(), Error> {
+    let noted = erasures::begin(&engine.store, id).await?;
+    carry_out(engine, id, member, erasure, noted).await
+}
+
+/// Carries out an erasure that is noted under this number.
+async fn carry_out(
+    engine: &Engine,
+    id: &BoardId,
+    member: &MemberId,
+    erasure: &Erasure,
+    noted: u64,
+) -> Result<(), Error> {
+    engine.erase_at(id, member, erasure).await?;
     let acknowledged = Instant::now();
-    if let Err(error) = engine.end_erasure(id, member, number).await {
+    if let Err(error) = engine.end_erasure(id, member, noted).await {
         tracing::warn!(board = %id, %error, "remaining data of an erased member will be removed later");
     }
     engine.wait_for_replicas(acknowledged).await
@@ -90,8 +116,10 @@ pub async fn erase_everywhere(engine: &Engine, member: &MemberId) -> Result<u64,
     let boards = boards::all_ids(store).await?;
     let number = match boards.first() {
         Some(first) => erasures::begin(store, first).await?,
-        None => 0,
+        None => boards::stamp_ago(store, 0).await?.unsigned_abs(),
     };
+    let at = engine.clock.arrival();
+    note_everywhere(store, member, Erasure { number, at }).await?;
     let failed = erase_on_all(engine, &boards, member, number).await?;
     profiles::work::forget(engine, member).await?;
     audit::store::forget_member(store, member).await?;

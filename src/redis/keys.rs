@@ -54,6 +54,7 @@
 //! | `st:{boards}:begun` | sorted set | `board stamp` by stamp: changes that were begun but not announced |
 //! | `st:{boards}:erasing` | sorted set | `board stamp` by stamp: erasures that may not have ended |
 //! | `st:{boards}:erasure-key` | string | the key of the hashes under which erasures are kept (`scripts/lib/erasures.lua`) |
+//! | `st:{boards}:erased` | hash | members erased on all boards, by keyed hashes of their ids: `number instant` of the last such erasure (`scripts/moderation/note_erased.lua`) |
 //! | `st:{boards}:moving` | hash | `generation board` of boards that move to other shards, possibly of some that have moved: the name of the note (`core/board/store/board_notes.rs`) |
 //! | `st:{boards}:deleted` | set | `generation board` of deleted boards whose remembered events are to be unlinked |
 //! | `st:{boards}:leases` | hash | the leases of work for all boards (`scripts/redis/lease.lua`) |
@@ -145,6 +146,8 @@ pub const BEGUN: &str = "st:{boards}:begun";
 pub const ERASING: &str = "st:{boards}:erasing";
 /// The key of the hashes under which erasures are kept.
 pub const ERASURE_KEY: &str = "st:{boards}:erasure-key";
+/// The members that were erased on all boards, by keyed hashes of their ids.
+pub const ERASED: &str = "st:{boards}:erased";
 /// The API keys.
 pub const API_KEYS: &str = "st:{boards}:api-keys";
 /// When the API keys were last used.

@@ -180,6 +180,10 @@ scripts! {
         FORGET = "forget", "#!lua flags=allow-oom" with [queues, record, details, bounds];
         /// Reads which members were erased.
         ERASURES = "erasures", "#!lua flags=no-writes";
+        /// Lists the erasures of a shard.
+        LIST_ERASURES = "list_erasures", "#!lua flags=no-writes";
+        /// Stores erasures that a shard has lost.
+        RESTORE_ERASURES = "restore_erasures", "#!lua";
         /// Updates the hidden list of a standing from the hides.
         HIDDEN_LIST = "hidden_list", "#!lua flags=allow-oom";
         /// Forgets members that were brought back.
@@ -286,6 +290,10 @@ scripts! {
         FORGET_ORDER = "forget_order", "#!lua flags=allow-oom";
         /// Ends standing orders that have reached their end.
         END_ORDERS = "end_orders", "#!lua flags=allow-oom";
+        /// Notes that members were erased on all boards.
+        NOTE_ERASED = "note_erased", "#!lua flags=allow-oom";
+        /// Reads some of the names that a key has.
+        NAMES = "names", "#!lua flags=no-writes" with [queues];
     }
     "moves" {
         /// Reads a part of a key's content.
@@ -562,6 +570,7 @@ mod tests {
                 "note_task",
                 "forget_order",
                 "end_orders",
+                "note_erased",
                 "staleness",
                 "unneeded",
                 "note",
@@ -595,6 +604,7 @@ mod tests {
             &[
                 "hidden_list",
                 "keep_hides",
+                "restore_erasures",
                 "end_kept_hides",
                 "prune_journal",
             ],

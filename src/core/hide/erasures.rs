@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
-use super::store::erasures::{self, Erased, FORGET_KEYS, Forgotten, Places};
+use super::store::erasures::{self, Erased, FORGET_KEYS, Forgotten, KnownErasure, Places};
 use crate::core::board::store::boards::Begun;
 use crate::core::jobs::faults::Subject;
 use crate::core::jobs::{Job, JobKind, Progress};
@@ -56,13 +56,21 @@ impl Engine {
     /// Erases a member of a board, with the number of an erasure that was begun. When this returns, every later read from a
     /// primary leaves the member out, and later events begin from nothing.
     pub async fn erase(&self, id: &BoardId, member: &MemberId, number: u64) -> Result<(), Error> {
-        let revised = Mutex::new(None::<Revised>);
-        // All shards must get the same instant, also those that get it in another attempt.
         let at = self.clock.arrival();
-        let erasure = Erasure { number, at };
+        self.erase_at(id, member, &Erasure { number, at }).await
+    }
+
+    /// Like [`Self::erase`], with the instant of the erasure. A shard that knows it already, or a later one, changes nothing.
+    pub(crate) async fn erase_at(
+        &self,
+        id: &BoardId,
+        member: &MemberId,
+        erasure: &Erasure,
+    ) -> Result<(), Error> {
+        let revised = Mutex::new(None::<Revised>);
         self.with_board(id, async |live| {
             let known = revised.lock().clone();
-            let erased = self.erase_on(&live, member, &erasure, known.as_ref());
+            let erased = self.erase_on(&live, member, erasure, known.as_ref());
             if erased.await? == Erased::Done {
                 return Ok(());
             }
@@ -71,6 +79,15 @@ impl Engine {
             Err(Error::Again(Outdated::Read))
         })
         .await
+    }
+
+    /// The erasures that the shards of a board know, each with the key of the hash that names its member.
+    pub(crate) async fn erasures_on(&self, live: &LiveBoard) -> Result<Vec<KnownErasure>, Error> {
+        let of_shards = live
+            .shards
+            .iter()
+            .map(|live| erasures::all(&self.store, &live.shard));
+        Ok(try_join_all(of_shards).await?.concat())
     }
 
     /// Writes an erasure into all shards that may have data of the member, its home last. `revised`: which hides are in all

@@ -1,5 +1,6 @@
 //! Members who are hidden, brought back or erased.
 
+mod backups;
 mod erasures;
 mod final_lines;
 mod guards;

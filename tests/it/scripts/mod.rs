@@ -189,7 +189,7 @@ async fn every_script_has_a_shebang_and_reading_scripts_can_not_write() {
             "read" | "hidden" | "journal" | "periods" | "read_rewards" | "erasures"
             | "audit_read" | "quotas" | "reserved" | "scan" | "news" | "refused" | "ties"
             | "players" | "seated" | "letters" | "waiting" | "tasks" | "find_names"
-            | "read_events" | "reviews" => "#!lua flags=no-writes",
+            | "read_events" | "reviews" | "list_erasures" | "names" => "#!lua flags=no-writes",
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "note" | "forget_note" | "forget_names" | "purge"
@@ -197,7 +197,9 @@ async fn every_script_has_a_shebang_and_reading_scripts_can_not_write() {
             | "forget" | "hidden_list" | "prune_journal" | "note_task" | "end_orders"
             | "begin_forgetting" | "forget_order" | "end_line" | "staleness" | "webhook"
             | "give_back" | "clear_queue" | "unlist_queue" | "discard" | "format" | "fold"
-            | "drop_folded" | "unwatch" | "end_corrected" => "#!lua flags=allow-oom",
+            | "drop_folded" | "unwatch" | "end_corrected" | "note_erased" => {
+                "#!lua flags=allow-oom"
+            }
             _ => "#!lua",
         };
         assert_eq!(first, expected, "{}", script.name);
@@ -224,6 +226,7 @@ async fn scripts_that_touch_undeclared_keys_do_nothing_while_their_slot_moves() 
         (&script::HIDE, 2, &["1"]),
         (&script::KEEP_HIDES, 2, &["1"]),
         (&script::END_KEPT_HIDES, 2, &["1"]),
+        (&script::RESTORE_ERASURES, 2, &["1"]),
         (&script::ERASE, 2, &["1"]),
         (&script::FORGET, 2, &["1"]),
         (&script::END_QUEUED, 6, &["1"]),

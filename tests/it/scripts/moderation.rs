@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use standings::redis::script;
 
-use super::{board, pack, run};
+use super::{AT, board, pack, run};
 use crate::harness::RedisServer;
 use crate::harness::redis::Reply;
 
@@ -132,4 +132,27 @@ async fn a_long_journal_drops_members_unhidden_long_ago() {
     );
     let count = redis.run(&[b"ZCARD", journal.as_bytes()]).await;
     assert_eq!(count, Reply::Integer(4_101 - 32));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restored_erasures_replace_only_earlier_ones_under_the_same_key() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let keys = ["st:{b}", "st:{b}:1:keys"];
+    let restore = async |key: &str, number: u64| {
+        let erasures = json!([["name", number, AT]]);
+        let args = json!({"version": "1-1", "key": key, "erasures": erasures});
+        run(&redis, &script::RESTORE_ERASURES, &keys, &[&pack(&args)]).await
+    };
+    let list = async || {
+        let args = json!({"version": "1-1", "cursor": "0", "count": 10});
+        run(&redis, &script::LIST_ERASURES, &keys, &[&pack(&args)]).await
+    };
+    assert_eq!(list().await, Reply::texts(&["OK", "0", ""]));
+    for (key, number, reply) in [("k", 5, "OK"), ("k", 4, "OK"), ("other", 9, "OTHER")] {
+        assert_eq!(restore(key, number).await, Reply::texts(&[reply]));
+        let at = AT.to_string();
+        let known = Reply::texts(&["OK", "0", "k", "name", "5", &at]);
+        assert_eq!(list().await, known, "{key} {number}");
+    }
 }

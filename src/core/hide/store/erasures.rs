@@ -18,7 +18,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::window::Window;
 use crate::redis::args::{LayoutArgs, closes_ms};
 use crate::redis::call::ScriptCall;
-use crate::redis::decode::{Done, Flat, Tail};
+use crate::redis::decode::{Coded, Done, Flat, Tail};
 use crate::redis::dispatch::Store;
 use crate::redis::kinds::{Form, Kind};
 use crate::redis::reply::require;
@@ -30,6 +30,9 @@ pub const FORGET_KEYS: u32 = 300;
 const UNDER_WAY_MS: i64 = 600_000;
 /// How many members one call of [`erasing`] returns.
 const ERASING_READ_MAX: u32 = 100;
+
+/// How many erasures one call lists or stores.
+const CALL_ERASURES_MAX: usize = 300;
 
 /// The length of the tag of a line that stays, in bytes, and of the salt of its id.
 const TAG_BYTES: usize = 2;
@@ -89,6 +92,16 @@ fn finals(shard: &Shard, barrier: Timestamp) -> HashMap<String, Arc<FinalArgs>> 
         finals.insert(name(shown), of_shown);
     }
     finals
+}
+
+/// The last erasure of a member, as a shard knows it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct KnownErasure {
+    /// The key of the hash that names the member.
+    pub(crate) key: String,
+    /// That hash: see [`name_under`].
+    pub(crate) name: String,
+    pub(crate) erasure: Erasure,
 }
 
 /// The result of erasing a member.
@@ -228,8 +241,12 @@ pub async fn erase(
 
 /// The name of an erased member: a keyed hash of its id.
 pub(crate) async fn erased_name(store: &Store, member: &MemberId) -> Result<String, StoreError> {
-    let key = hash_key(store).await?;
-    Ok(sha1_hash(&format!("{key}{member}")))
+    Ok(name_under(&hash_key(store).await?, member.as_str()))
+}
+
+/// The name of an erased member under this key.
+pub(crate) fn name_under(key: &str, member: &str) -> String {
+    sha1_hash(&format!("{key}{member}"))
 }
 
 /// Creates the key of these hashes, so that the first erasure also works while Redis takes no more data.
@@ -241,6 +258,11 @@ pub async fn create_hash_key(store: &Store) -> Result<(), StoreError> {
 /// The key of the hashes under which erasures are kept, the same for all boards.
 pub(crate) async fn hash_key(store: &Store) -> Result<String, StoreError> {
     random::need_secret::<KEY_BYTES>(store, keys::ERASURE_KEY).await
+}
+
+/// Gives a database that has no key of these hashes this one.
+pub(crate) async fn adopt_hash_key(store: &Store, key: &str) -> Result<(), StoreError> {
+    store.command("SETNX", [keys::ERASURE_KEY, key]).await
 }
 
 #[derive(Deserialize)]
@@ -364,6 +386,57 @@ pub async fn last(
     let at = TieKey::from_number(instant).instant(Ties::First);
     let at = require(at, "an erasure has no instant")?;
     Ok((number > 0).then_some(Erasure { number, at }))
+}
+
+/// All erasures of a shard.
+pub(crate) async fn all(store: &Store, shard: &Shard) -> Result<Vec<KnownErasure>, StoreError> {
+    let (mut all, mut cursor) = (Vec::new(), "0".to_owned());
+    loop {
+        let part = store
+            .call_version(&script::LIST_ERASURES, shard)
+            .field("cursor", &cursor)
+            .field("count", CALL_ERASURES_MAX);
+        let Done::Ok((next, key, Tail(Flat(found)))) = part
+            .read::<Done<(String, String, Tail<Flat<(String, u64, u64)>>)>>()
+            .await?;
+        for (name, number, instant) in found {
+            let at = TieKey::from_number(instant).instant(Ties::First);
+            let at = require(at, "an erasure has no instant")?;
+            all.push(KnownErasure {
+                key: key.clone(),
+                name,
+                erasure: Erasure { number, at },
+            });
+        }
+        if next == "0" {
+            return Ok(all);
+        }
+        cursor = next;
+    }
+}
+
+/// Stores erasures that a shard has lost, of members of which it has nothing, by their names under this key. Returns whether
+/// the shard's names have this key; otherwise nothing is stored.
+pub(crate) async fn restore(
+    store: &Store,
+    shard: &Shard,
+    key: &str,
+    erasures: &[(&str, Erasure)],
+) -> Result<bool, StoreError> {
+    for part in erasures.chunks(CALL_ERASURES_MAX) {
+        let lines = part.iter().map(|(name, erasure)| {
+            let instant = TieKey::new(Ties::First, erasure.at).number();
+            (*name, erasure.number, instant)
+        });
+        let restored = store
+            .call_version(&script::RESTORE_ERASURES, shard)
+            .field("key", key)
+            .field("erasures", lines.collect::<Vec<_>>());
+        if !restored.write::<Coded>().await?.is("OK", "OTHER")? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether any member of a shard was ever erased.
