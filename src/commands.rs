@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::import::sorted_set;
-use crate::cli::{Failure, check, erasures, healthcheck, import, reshard, token};
+use crate::cli::{Failure, check, erasures, export, healthcheck, import, reshard, token};
 use crate::config::Command;
 use crate::http::packed;
 use crate::server;
@@ -31,6 +31,7 @@ async fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Worker(args) => server::work(*args, stop_signal()?).await?,
         Command::Import(args) => return Ok(import::command(*args).await),
         Command::Compare(args) => return Ok(sorted_set::compare(*args).await),
+        Command::Export(args) => export::command(*args).await?,
         Command::Reshard(args) => reshard::command(*args).await?,
         Command::Check(args) => {
             return Ok(check::command(*args, setup::engine, stop_signal()?).await);

@@ -1,4 +1,5 @@
-//! The program: `standings serve`, `worker`, `import`, `reshard`, `check`, `erasures`, `token`, `openapi`, `healthcheck`.
+//! The program: `standings serve`, `worker`, `import`, `compare`, `export`, `reshard`, `check`, `erasures`, `token`, `openapi`,
+//! `healthcheck`.
 
 use std::io::Write;
 use std::path::Path;

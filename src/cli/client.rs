@@ -178,17 +178,23 @@ impl Client {
         request: RequestBuilder,
         what: &str,
     ) -> Result<Bytes, Fault> {
+        let response = self.open(request, what).await?;
+        self.body_of(response, what).await
+    }
+
+    /// Sends a request once, and returns a successful response, whose body is still to be read.
+    pub(super) async fn open(
+        &self,
+        request: RequestBuilder,
+        what: &str,
+    ) -> Result<Response, Fault> {
         let sent = request.send().await;
         let response = sent.map_err(|error| self.unanswered(&error))?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = match read_body(response).await {
-            Ok(Some(body)) => body,
-            Ok(None) => return Err(self.refused(what, "the response is too long")),
-            Err(error) => return Err(self.unanswered(&error)),
-        };
         if status.is_success() {
-            return Ok(body);
+            return Ok(response);
         }
+        let body = self.body_of(response, what).await?;
         let problem: ShownProblem<'_> = serde_json::from_slice(&body).unwrap_or_default();
         let text = problem.described(status);
         if is_passing(status) {
@@ -210,6 +216,14 @@ impl Client {
                 missing.unwrap_or_else(|| self.refused(what, &text))
             }
         })
+    }
+
+    async fn body_of(&self, response: Response, what: &str) -> Result<Bytes, Fault> {
+        match read_body(response).await {
+            Ok(Some(body)) => Ok(body),
+            Ok(None) => Err(self.refused(what, "the response is too long")),
+            Err(error) => Err(self.unanswered(&error)),
+        }
     }
 
     /// Sends a request until its outcome is known, or `outage_max` has passed without success, and parses the response.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `import/` | sends a file of events to a service, or the members of sorted sets |
 //! | `import/sorted_set/` | tells how far sorted sets and a board agree |
+//! | `export.rs` | writes a whole standing |
 //! | `reshard.rs` | spreads a board over another number of shards |
 //! | `healthcheck.rs` | asks a service whether it is ready |
 //! | `check.rs` | looks for contradictions in the data in Redis |
@@ -17,6 +18,7 @@ pub mod check;
 mod client;
 pub mod engine;
 pub mod erasures;
+pub mod export;
 pub mod healthcheck;
 pub mod import;
 pub mod reshard;
@@ -36,11 +38,12 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = CLIENT)]
 pub struct ServiceArgs {
-    /// The address of the service, for `import`, `compare`, `reshard` and `healthcheck`.
+    /// The address of the service, for `import`, `compare`, `export`, `reshard` and `healthcheck`.
     #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080")]
     pub url: String,
-    /// The API key that `import`, `compare` and `reshard` send. `import` needs the scopes `read` and `write` (with `--from-redis`,
-    /// like `compare`, also `configure` and `moderate`), `reshard` needs `configure`. `serve` and `worker` do not start with this setting: their own keys are `STANDINGS_API_KEYS`.
+    /// The API key that `import`, `compare`, `export` and `reshard` send. `import` needs the scopes `read` and `write`, `export`
+    /// needs `read`, `reshard` needs `configure`; `compare` and `import --from-redis` need `read`, `write`, `configure` and
+    /// `moderate`. `serve` and `worker` do not start with this setting: their own keys are `STANDINGS_API_KEYS`.
     #[arg(long, env = "STANDINGS_API_KEY", hide_env_values = true)]
     pub api_key: Option<Secret>,
 }

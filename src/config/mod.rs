@@ -20,6 +20,7 @@ use crate::api::router::Options;
 use crate::cli::args::{ACCESS, CLIENT, PlayerKeyArgs, REDIS, RedisArgs, named, read};
 use crate::cli::check::CheckArgs;
 use crate::cli::erasures::ErasuresArgs;
+use crate::cli::export::ExportArgs;
 use crate::cli::import::ImportArgs;
 use crate::cli::import::sorted_set::CompareArgs;
 use crate::cli::reshard::ReshardArgs;
@@ -68,6 +69,8 @@ pub enum Command {
     Import(Box<ImportArgs>),
     /// Compare the members of sorted sets with those of a board.
     Compare(Box<CompareArgs>),
+    /// Write a whole standing to standard output, as of one instant.
+    Export(Box<ExportArgs>),
     /// Spread a board over another number of shards while events and reads go on.
     Reshard(Box<ReshardArgs>),
     /// Look for contradictions in the data in Redis, and repair them.
@@ -80,7 +83,7 @@ pub enum Command {
     Openapi,
     /// Ask a service whether it is ready. The exit status is 0 if it is, and otherwise 1.
     Healthcheck {
-        /// The address of the service, for `import`, `compare`, `reshard` and `healthcheck`.
+        /// The address of the service, for `import`, `compare`, `export`, `reshard` and `healthcheck`.
         #[arg(long, env = "STANDINGS_URL", default_value = "http://127.0.0.1:8080", help_heading = CLIENT)]
         url: String,
     },

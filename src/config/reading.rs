@@ -290,7 +290,7 @@ mod tests {
         let key = [("STANDINGS_API_KEY", "hush-hush")];
         for command in [&[][..], &["serve"], &["worker"]] {
             let error = read(command, &key).unwrap_err().to_string();
-            let said = "STANDINGS_API_KEY is a setting of `import`, `compare` and `reshard`, not of the service; did you mean STANDINGS_API_KEYS?";
+            let said = "STANDINGS_API_KEY is a setting of `import`, `compare`, `export` and `reshard`, not of the service; did you mean STANDINGS_API_KEYS?";
             assert_eq!(error, said, "{command:?}");
             assert!(read(command, &[("STANDINGS_API_KEY", "")]).is_ok());
             // A container's health check runs in the environment of the service.

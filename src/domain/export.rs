@@ -98,6 +98,11 @@ fn harmless(cell: &str) -> Cow<'_, str> {
     }
 }
 
+/// The original of a cell that is read back.
+pub fn original(cell: &str) -> &str {
+    cell.strip_prefix('\'').unwrap_or(cell)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::score::{Decimals, Score};
@@ -156,6 +161,7 @@ mod tests {
             ("a=1", "a=1"),
         ] {
             assert_eq!(harmless(cell), written);
+            assert_eq!(original(written), cell);
         }
         let quoted = csv_of(&line(Some("=HYPERLINK(\"x\",\"y\")")));
         assert!(

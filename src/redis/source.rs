@@ -99,42 +99,15 @@ impl Source {
         key: &str,
         mut each: impl FnMut(&[u8], f64),
     ) -> Result<(), StoreError> {
-        self.scan("ZSCAN", key, |member, score| {
-            let score = str::from_utf8(score)
-                .ok()
-                .and_then(|text| text.parse().ok());
-            each(member, score.unwrap_or(f64::NAN));
-        })
-        .await
-    }
-
-    /// Passes on all fields of a hash, with their values, as [`Source::members`] does.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn fields(
-        &self,
-        key: &str,
-        each: impl FnMut(&[u8], &[u8]),
-    ) -> Result<(), StoreError> {
-        self.scan("HSCAN", key, each).await
-    }
-
-    async fn scan(
-        &self,
-        command: &'static str,
-        key: &str,
-        mut each: impl FnMut(&[u8], &[u8]),
-    ) -> Result<(), StoreError> {
         let process = self.process_of(key).await?;
         let mut cursor = CURSOR_OUTSIDE.to_owned();
         loop {
             let (next, found): ScanStep = self
                 .0
-                .command(command, [key, &cursor, "COUNT", SCAN_COUNT])
+                .command("ZSCAN", [key, &cursor, "COUNT", SCAN_COUNT])
                 .await?;
-            for element in found.chunks_exact(2) {
-                each(&element[0], &element[1]);
+            for pair in found.chunks_exact(2) {
+                each(&pair[0], str::from_utf8(&pair[1]).map_or(f64::NAN, score));
             }
             if next == CURSOR_OUTSIDE {
                 break;
@@ -160,7 +133,29 @@ impl Source {
     ) -> Result<Vec<Option<f64>>, StoreError> {
         let args = std::iter::once(key).chain(members);
         let found: Vec<Option<String>> = self.0.command("ZMSCORE", args).await?;
-        let score = |text: Option<String>| text.map(|text| text.parse().unwrap_or(f64::NAN));
-        Ok(found.into_iter().map(score).collect())
+        Ok(found
+            .iter()
+            .map(|text| text.as_deref().map(score))
+            .collect())
     }
+
+    /// The values of some fields of a hash; `None` for those that it does not have, or whose value is not UTF-8.
+    ///
+    /// # Errors
+    /// Those of Redis.
+    pub async fn values<'a>(
+        &self,
+        key: &'a str,
+        fields: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        let args = std::iter::once(key).chain(fields);
+        let found: Vec<Option<Bytes>> = self.0.command("HMGET", args).await?;
+        let text = |value: Option<Bytes>| String::from_utf8(value?.to_vec()).ok();
+        Ok(found.into_iter().map(text).collect())
+    }
+}
+
+/// A score as Redis prints it.
+fn score(text: &str) -> f64 {
+    text.parse().unwrap_or(f64::NAN)
 }

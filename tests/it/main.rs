@@ -38,6 +38,7 @@ mod flights;
 mod harness;
 mod history;
 mod http;
+mod imports;
 mod keys;
 mod kills;
 #[path = "../kit/mod.rs"]

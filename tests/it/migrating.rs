@@ -467,6 +467,121 @@ async fn hidden_members_are_compared_like_others() {
     scene.program.stop().await;
 }
 
+/// What `export` has written, `import` takes: ranks, times, members and names are the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_standing_goes_out_and_in_again() {
+    let scene = Scene::new().await;
+    let members = ["=cid", "'x", "🦊", "ann", "a,b\"c", "-5", "bob"];
+    for (number, member) in members.into_iter().enumerate() {
+        let profile = json!({"member": member, "name": format!("Name {number}, \"'=\"")});
+        let body = json!({"profiles": [profile]});
+        scene.client.post("/v1/profiles", body).await.expect(200);
+    }
+    for ties in ["first", "last", "member"] {
+        let definition =
+            json!({"windows": ["all", "day"], "ties": ties, "accept_late": "any", "decimals": 1});
+        for (number, name) in ["out", "in"].into_iter().enumerate() {
+            let board = format!("{name}-{ties}");
+            scene.client.define(&board, definition.clone()).await;
+            for (index, member) in members.into_iter().enumerate().filter(|_| number == 0) {
+                let event =
+                    json!({"id": member, "member": member, "score": (index / 2 * 5) as f64 / 10.0});
+                let path = format!("/v1/boards/{board}/events");
+                scene.client.post(&path, event).await.expect(200);
+            }
+        }
+        let hide = json!({"reason": "x"});
+        let path = format!("/v1/boards/out-{ties}/hidden/bob");
+        scene.client.put(&path, hide).await;
+        for format in ["csv", "ndjson"] {
+            let board = format!("out-{ties}");
+            let args = [
+                "--board",
+                &board,
+                "--window",
+                "all",
+                "--format",
+                format,
+                "--profiles",
+            ];
+            let file = scene
+                .program
+                .run(&[&["export"], &args[..]].concat())
+                .await
+                .unwrap();
+            let folder = TempDir::new().unwrap();
+            let path = folder.path().join(format!("out.{format}"));
+            std::fs::write(&path, file).unwrap();
+            let board = format!("in-{ties}");
+            let args = [
+                "import",
+                path.to_str().unwrap(),
+                "--board",
+                &board,
+                "--from-export",
+                "--profiles",
+                "--at",
+                "2026-01-01T00:00:00Z",
+            ];
+            let said = scene.program.run(&args).await.unwrap();
+            assert!(said.contains("6 rows"), "{said}");
+            let entries = async |board: &str| {
+                let path = format!("/v1/boards/{board}-{ties}/standings/all?include=profile");
+                scene.client.get(&path).await.expect(200)["entries"].clone()
+            };
+            assert_eq!(entries("in").await, entries("out").await, "{ties} {format}");
+            let path = format!("/v1/boards/in-{ties}");
+            scene.client.delete(&path).await.expect(204);
+            scene
+                .client
+                .define(&format!("in-{ties}"), definition.clone())
+                .await;
+        }
+    }
+    scene.program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_come_from_a_hash() {
+    let scene = Scene::new().await;
+    scene.fill("lb", 4, 50).await;
+    for (member, data) in [
+        ("player:1", r#"{"name": "Ann", "level": 3}"#),
+        ("player:2", r#"{"level": 3}"#),
+        ("player:3", "no JSON"),
+        ("player:9", r#"{"name": "Not a member"}"#),
+        ("player:4", r#"{"name": ""}"#),
+    ] {
+        scene.source_command(&["HSET", "data", member, data]).await;
+    }
+    let definition = json!({"windows": ["all"], "accept_late": "any"});
+    scene.client.define("b", definition).await;
+    let args = [
+        "--key",
+        "lb",
+        "--profiles-from-hash",
+        "data",
+        "--name-field",
+        "name",
+    ];
+    let (status, said) = scene.run("import", "b", &args).await;
+    assert_eq!(status, 2, "{said}");
+    for line in [
+        "sent                  4",
+        "profiles              1",
+        "rejected              1  invalid-request",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    let name = async |member: &str| {
+        let path = format!("/v1/boards/b/standings/all/members/{member}?include=profile");
+        scene.client.get(&path).await.expect(200)["profile"]["name"].clone()
+    };
+    assert_eq!(name("player:1").await, "Ann");
+    assert_eq!(name("player:2").await, Value::Null);
+    scene.program.stop().await;
+}
+
 /// A password that is not in the address, and a cluster as the other Redis.
 #[tokio::test(flavor = "multi_thread")]
 async fn members_come_over_from_a_cluster_and_with_a_password() {

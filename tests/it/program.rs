@@ -161,7 +161,7 @@ fn the_service_does_not_start_with_an_invalid_setting() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join(".env");
     let key = ("STANDINGS_API_KEY", "hush-hush");
-    let said = "STANDINGS_API_KEY is a setting of `import`, `compare` and `reshard`, not of the service";
+    let said = "STANDINGS_API_KEY is a setting of `import`, `compare`, `export` and `reshard`, not of the service";
     for command in ["serve", "worker"] {
         // What is empty in the environment hides what is in the file.
         for (content, environment, is_refused) in [

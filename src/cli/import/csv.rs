@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use ::csv::ByteRecord;
 
+use super::fields::{FIELDS, FieldNames, MEMBER, NAME, Row, SCORE, is_json, json_field};
 use super::input::BUFFER_BYTES;
-use super::rejects::RowText;
-use super::rows::{
-    Batcher, DATA, Ignored, MEMBER, ROW_BYTES_MAX, Row, SCORE, Stop, content, json_field,
-};
+use super::rejects::{Place, RowText};
+use super::rows::{Batcher, Ignored, ROW_BYTES_MAX, Stop, content};
 use crate::cli::text::shortened;
-use crate::events::body::COLUMNS;
+use crate::domain::export;
 
 pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Result<(), Stop> {
     let mut reader = ::csv::ReaderBuilder::new()
@@ -28,8 +27,7 @@ pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Re
         Ok(header) => header.clone(),
         Err(error) => return Err(content(name, 1, &error)),
     };
-    let columns =
-        Columns::find(&header, &mut batcher.ignored).map_err(|detail| content(name, 1, &detail))?;
+    let columns = Columns::find(&header, batcher).map_err(|detail| content(name, 1, &detail))?;
     batcher.header = Some(Arc::new(header));
     let mut record = ByteRecord::new();
     loop {
@@ -49,51 +47,92 @@ pub(super) fn read(text: impl Read, batcher: &mut Batcher<'_>, name: &str) -> Re
             },
         };
         let text = || Some(RowText::Csv(record.clone()));
-        batcher.push(line_of(&record, &reader), row, text)?;
+        batcher.push(Place::Line(line_of(&record, &reader)), row, text)?;
     }
 }
 
-/// The places of the fields in a CSV file, in the order of [`COLUMNS`].
-struct Columns([Option<usize>; COLUMNS.len()]);
+/// The places of the fields in a CSV file.
+struct Columns {
+    /// In the order of [`FIELDS`].
+    places: [Option<usize>; FIELDS.len()],
+    is_export: bool,
+}
 
 impl Columns {
-    fn find(header: &ByteRecord, ignored: &mut Ignored) -> Result<Self, String> {
-        let mut columns = [None; COLUMNS.len()];
-        for (index, name) in header.iter().enumerate() {
-            let name = String::from_utf8_lossy(name.trim_ascii());
-            let known = name.to_ascii_lowercase();
-            let Some(column) = COLUMNS.iter().position(|column| *column == known) else {
-                ignored.add(&name);
-                continue;
-            };
-            if columns[column].replace(index).is_some() {
-                return Err(format!("the header has {} twice", shortened(&name)));
-            }
+    fn find(header: &ByteRecord, batcher: &mut Batcher<'_>) -> Result<Self, String> {
+        let (names, reading) = (&batcher.names, batcher.reading);
+        let places = places(header, names, &mut batcher.ignored)?;
+        // Exported cells are changed so that spreadsheets take none for a formula. No other file's are restored.
+        let has_rank = header.iter().any(|name| name.trim_ascii() == RANK);
+        if reading.is_export && !has_rank {
+            return Err(format!("{}; is it an export?", missing("rank", header)));
         }
-        for required in [MEMBER, SCORE] {
-            if columns[required].is_none() {
-                return Err(missing(COLUMNS[required], header));
-            }
+        // With profiles, a name is enough.
+        let needs_score = !reading.profiles || places[NAME].is_none();
+        let is_required = |field: usize| {
+            field == MEMBER
+                || field == SCORE && needs_score
+                || reading.columns.contains_key(FIELDS[field])
+        };
+        let lacking =
+            (0..FIELDS.len()).find(|field| places[*field].is_none() && is_required(*field));
+        match lacking {
+            Some(field) => Err(missing(names.of(field), header)),
+            None => Ok(Self {
+                places,
+                is_export: reading.is_export,
+            }),
         }
-        Ok(Self(columns))
     }
 
     fn row<'r>(&self, record: &'r ByteRecord) -> Result<Row<'r>, String> {
         let mut row = Row::default();
-        for (column, index) in self.0.iter().enumerate() {
-            let Some(index) = index else { continue };
-            let text = std::str::from_utf8(&record[*index])
-                .map_err(|_| format!("{} is not UTF-8", COLUMNS[column]))?;
+        for (field, place) in self.places.iter().enumerate() {
+            let Some(place) = place else { continue };
+            let text = std::str::from_utf8(&record[*place])
+                .map_err(|_| format!("{} is not UTF-8", FIELDS[field]))?;
+            let text = if self.is_export {
+                export::original(text)
+            } else {
+                text
+            };
             // An empty field counts as absent.
-            if !text.trim_ascii().is_empty() || (column != SCORE && !text.is_empty()) {
-                row[column] = match column {
-                    SCORE | DATA => json_field(column, text)?,
-                    _ => Some(Cow::Borrowed(text)),
-                };
-            }
+            let is_empty = if is_json(field) {
+                text.trim_ascii().is_empty()
+            } else {
+                text.is_empty()
+            };
+            row[field] = match field {
+                _ if is_empty => None,
+                field if is_json(field) => json_field(field, text)?,
+                _ => Some(Cow::Borrowed(text)),
+            };
         }
         Ok(row)
     }
+}
+
+/// The column that every export has, and no other file needs.
+const RANK: &[u8] = b"rank";
+
+/// The places of the fields, in the order of [`FIELDS`].
+fn places(
+    header: &ByteRecord,
+    names: &FieldNames,
+    ignored: &mut Ignored,
+) -> Result<[Option<usize>; FIELDS.len()], String> {
+    let mut places = [None; FIELDS.len()];
+    for (place, name) in header.iter().enumerate() {
+        let name = String::from_utf8_lossy(name.trim_ascii());
+        let Some(field) = names.find(|known| known.eq_ignore_ascii_case(&name)) else {
+            ignored.add(&name);
+            continue;
+        };
+        if places[field].replace(place).is_some() {
+            return Err(format!("the header has {} twice", shortened(&name)));
+        }
+    }
+    Ok(places)
 }
 
 fn missing(column: &str, header: &ByteRecord) -> String {
@@ -104,7 +143,10 @@ fn missing(column: &str, header: &ByteRecord) -> String {
     } else {
         "; columns are separated by commas"
     };
-    format!("the header has no column {column}: {found}{hint}")
+    format!(
+        "the header has no column {}: {found}{hint}",
+        shortened(column)
+    )
 }
 
 /// The line on which the record just read begins. The reader itself counts from the line on which it began to look for the

@@ -11,6 +11,9 @@ use crate::domain::time::{Span, Timestamp};
 /// Why an import failed.
 #[derive(Debug, Error)]
 pub(super) enum ImportError {
+    /// Options contradict each other.
+    #[error("{0}")]
+    Options(String),
     /// The file can't be opened or read.
     #[error("can't read {path}: {cause}")]
     Read { path: String, cause: io::Error },

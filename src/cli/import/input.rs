@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use clap::ValueEnum;
 use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3Default;
@@ -35,11 +36,18 @@ pub(super) struct Identity {
     pub(super) xxh3: String,
 }
 
-/// How events are written in a file.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Format {
+/// How rows are written in a file.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// A header row, and rows.
     Csv,
+    /// A JSON object per line.
     Ndjson,
+    /// What `redis-cli --csv ZRANGE … WITHSCORES` prints.
+    RedisCsv,
+    /// What `redis-cli ZRANGE … WITHSCORES` writes into a file.
+    RedisLines,
 }
 
 /// A file or a stream, opened but not decoded.
@@ -110,8 +118,12 @@ impl Input {
         }
     }
 
-    /// The text, decompressed, without its byte order mark, and its format; blocks until the first bytes arrive.
-    pub(super) fn decode(self) -> io::Result<(Box<dyn BufRead + Send>, Format)> {
+    /// The text, decompressed, without its byte order mark, and its format, if that is not known; blocks until the first
+    /// bytes arrive.
+    pub(super) fn decode(
+        self,
+        format: Option<Format>,
+    ) -> io::Result<(Box<dyn BufRead + Send>, Format)> {
         let counted = Counted {
             read: self.read,
             count: self.bytes_read,
@@ -129,7 +141,7 @@ impl Input {
         if read.fill_buf()?.starts_with(&BYTE_ORDER_MARK) {
             read.consume(BYTE_ORDER_MARK.len());
         }
-        let format = match Format::of_name(&self.path) {
+        let format = match format.or_else(|| Format::of_name(&self.path)) {
             Some(format) => format,
             None => Format::of_content(read.fill_buf()?),
         };
@@ -163,6 +175,17 @@ impl Format {
             "ndjson" | "jsonl" => Some(Self::Ndjson),
             _ => None,
         }
+    }
+
+    /// The value of `--format`.
+    pub(super) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whether `redis-cli` has written the file.
+    pub(super) fn is_of_redis(self) -> bool {
+        matches!(self, Self::RedisCsv | Self::RedisLines)
     }
 
     fn of_content(head: &[u8]) -> Self {

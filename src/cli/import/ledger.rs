@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::fields::{FieldNames, SCORE};
 use super::input::Identity;
 use super::memory::{Memory, Unsure};
 use super::record::{Earlier, ImportJob, ImportRecord, RECORD, RecordPlace};
@@ -87,11 +88,12 @@ impl Ledger {
         }
         let unsure = check_unsure(&mut record, args, board, now)?;
         // From here on the disk is changed.
+        let names = FieldNames::new(&record.job.reading);
         let rejects = record
             .job
             .rejects
             .as_deref()
-            .map(|path| Rejects::open(path, kept))
+            .map(|path| Rejects::open(path, kept, names.of(SCORE)))
             .transpose()?;
         let [batches, batch_rows] = [args.concurrency, args.batch].map(u64::from);
         let mut ledger = Self {
@@ -220,17 +222,14 @@ fn check_repeat(
     board: &BoardFacts,
     now: Timestamp,
 ) -> Result<(), ImportError> {
-    let (Earlier { record, is_whole }, idempotency) = (earlier, board.idempotency);
-    let why = if earlier.has_same_ids() {
-        if Memory::remaining(idempotency, record.begun(), now).is_some() {
-            return Ok(());
-        }
-        format!("the board remembers ids for only {idempotency}")
-    } else {
-        "rows without an id get other ids now, because the file has grown".to_owned()
+    let (record, idempotency) = (&earlier.record, board.idempotency);
+    let why = match earlier.id_change() {
+        Some(why) => why.to_owned(),
+        None if Memory::remaining(idempotency, record.begun(), now).is_some() => return Ok(()),
+        None => format!("the board remembers ids for only {idempotency}"),
     };
     Err(ImportError::Repeated {
-        what: if *is_whole {
+        what: if earlier.is_whole {
             "this file"
         } else {
             "the beginning of this file"

@@ -1,13 +1,14 @@
 //! `standings import`: sends a file of events to a service. Each event counts exactly once.
 //!
 //! ```text
-//! file ─ input.rs ─ csv.rs, ndjson.rs ─ rows.rs ─ queue ──▶ sender.rs ── POST /v1/events ──▶ the service
+//! file ─ input.rs ─ csv.rs, ndjson.rs, redis_cli.rs ─ rows.rs ─ queue ──▶ sender.rs ── POST /v1/events ──▶ the service
 //!        (a thread: decodes, parses, builds bodies)   (several in flight, each repeated until it is answered)
 //!                                                             │
 //!                                       record.rs ◀─ ledger.rs ◀┘ acknowledged, in the order of the file
 //! ```
 //!
-//! `error.rs` has the words in which an import fails.
+//! `reading.rs` has the options that say how a file is read, `fields.rs` the fields of a row, `error.rs` the words in which
+//! an import fails. A dry run (`dry_run.rs`) reads the file in the same way and sends nothing.
 //!
 //! - Every event has an id. A row without one gets an id that follows from the file's content and the row's number, so that
 //!   the service recognises it in another request and in another run.
@@ -18,23 +19,33 @@
 //!   those again is safe only while the board remembers their ids. After that the import refuses to resume, because rows
 //!   could count twice.
 //! - The record stays when the import has ended. Once the board has forgotten its ids, the import refuses to run again.
+//! - The options that decide what is sent are part of the record: an import is resumed with the same ones.
+//! - With profiles, the rows of a batch are sent to `POST /v1/profiles` as well. That can be repeated at any time, but in the
+//!   order of the file, so that the last profile of a member stays.
 //! - Rejected rows go to a file (`rejects.rs`). Each is in it once, even if the import is interrupted.
 //! - The service gives rows without `at` their times as they come in. So requests with such rows are sent one after the
 //!   other, in the order of the file, each after the response to the one before. A row that is sent again keeps its first
 //!   time.
 //! - The memory is bounded by the batches in flight and in the queue, and does not grow with the file.
 
+mod body;
+mod cost;
 mod csv;
+mod dry_run;
 mod error;
+mod fields;
 mod input;
 mod ledger;
 mod memory;
 mod ndjson;
 mod progress;
+mod reading;
 mod record;
+mod redis_cli;
 mod rejects;
 mod rows;
 mod sender;
+mod sketch;
 pub mod sorted_set;
 mod summary;
 #[cfg(test)]
@@ -56,10 +67,14 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use self::error::ImportError;
+use self::fields::{FIELDS, MEMBER, SCORE};
+pub use self::input::Format;
 use self::input::{Input, STDIN_NAME};
 use self::ledger::{Acknowledged, Ledger};
 use self::memory::Memory;
 use self::progress::ImportProgress;
+pub use self::reading::ColumnName;
+use self::reading::Reading;
 use self::record::{Earlier, ImportJob, ImportRecord, RecordPlace};
 use self::rejects::REJECTS;
 use self::rows::Batch;
@@ -71,9 +86,8 @@ use super::{ServiceArgs, print_error};
 use crate::domain::clock::Clock;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
-use crate::events::body::COLUMNS;
 
-/// The maximum number of rows of a request, set by the service.
+/// The maximum number of rows of a request, set by the service for events and for profiles.
 const BATCH_ROWS_MAX: i64 = 1_000;
 /// The maximum number of concurrent requests.
 const CONCURRENCY_MAX: i64 = 64;
@@ -83,24 +97,19 @@ const QUEUE_BATCHES: usize = 2;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The exit status of an import that failed.
 const STATUS_FAILED: u8 = 1;
-/// What the command does, and the scopes that it needs.
-const PURPOSE: Purpose = Purpose {
-    act: "send events",
-    scopes: "`read` and `write`",
-};
+/// The scopes that the command needs.
+const SCOPES: &str = "`read` and `write`";
 
 /// The text below the options in the help.
 fn help() -> String {
-    let optional: Vec<_> = COLUMNS
-        .iter()
-        .filter(|column| !["member", "score"].contains(column))
-        .copied()
-        .collect();
+    let optional = (0..FIELDS.len()).filter(|field| ![MEMBER, SCORE].contains(field));
+    let optional: Vec<_> = optional.map(|field| FIELDS[field]).collect();
     let optional = optional.join(", ");
     format!(
         "\
 The file is CSV with a header row, or NDJSON with one event object per line. Both may be compressed with gzip. \
-The fields member and score are required. The fields {optional} are optional. The import ignores other fields.
+The fields member and score are required. The fields {optional} are optional, the last three only with --profiles. The \
+import ignores other fields.
 
 Every event counts once, however often it is sent: a row without an id gets one that is derived from the content of the \
 file. If an import is interrupted, run the same command again to resume it. A finished import is not repeated \
@@ -116,6 +125,10 @@ The exit status is 0 if the board accepted all rows, 2 if it rejected some, and 
 /// Send a file of events to a service.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = help())]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command"
+)]
 pub struct ImportArgs {
     /// The file, or - for the standard input. An import from the standard input can't be resumed.
     #[arg(required_unless_present = "from_redis", conflicts_with = "from_redis")]
@@ -123,6 +136,29 @@ pub struct ImportArgs {
     /// The board to import into.
     #[arg(long, value_parser = BoardId::parse)]
     pub board: BoardId,
+    /// How the file is written. By default the extension of its name says whether it is CSV or NDJSON, or else its content.
+    #[arg(long, value_enum, conflicts_with = "from_redis")]
+    pub format: Option<Format>,
+    /// Which names our fields have in the file, such as member=player,score=points. A name can't contain a comma.
+    #[arg(long, value_name = "FIELD=NAME,…", value_delimiter = ',', value_parser = ColumnName::parse, conflicts_with = "from_redis")]
+    pub columns: Vec<ColumnName>,
+    /// The time of rows that have none, such as 2020-01-01T00:00:00Z: the first row gets this time, and each further row a
+    /// microsecond more than the row before. With --from-redis the first time, in place of 2000-01-01T00:00:00Z or of the start of
+    /// the period.
+    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
+    pub at: Option<Timestamp>,
+    /// Also write the profiles of members, from the fields name, avatar_url and attributes. A row without a score then has only
+    /// a profile, and a row without a name only an event. The API key must be for all boards.
+    #[arg(long, conflicts_with = "from_redis")]
+    pub profiles: bool,
+    /// The file is the export of a standing: each entry counts for its `reached_at`, apostrophes that protect spreadsheets are
+    /// removed, and lines of erased members are skipped.
+    #[arg(long, conflicts_with_all = ["columns", "from_redis"])]
+    pub from_export: bool,
+    /// Read everything and say what would be sent, what the board would reject, and about how much memory it takes in Redis.
+    /// Sends and writes nothing.
+    #[arg(long, conflicts_with_all = ["rejects", "restart", "resume_anyway"])]
+    pub dry_run: bool,
     /// The service.
     #[command(flatten)]
     pub service: ServiceArgs,
@@ -134,22 +170,16 @@ pub struct ImportArgs {
     pub concurrency: u16,
     /// Start again from the first row, even if an earlier import of the file was interrupted or has finished. Rows count again if
     /// the board accepted them and has forgotten their ids, or if they get other ids now; to prevent that, delete the board first.
-    #[arg(long, conflicts_with = "resume_anyway")]
+    #[arg(long, conflicts_with_all = ["resume_anyway", "from_redis"])]
     pub restart: bool,
     /// Resume an interrupted import even if the board may have forgotten the ids of its last rows, or was redefined. The import
     /// sends those rows again, so first check whether the board accepted them.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "from_redis")]
     pub resume_anyway: bool,
     /// Write the rejected rows to this new file, unchanged, with the reasons in a column that imports ignore. Fix the rows in that
     /// file and import it alone.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "from_redis")]
     pub rejects: Option<PathBuf>,
-    /// The time of the first event; each of the others gets one a microsecond later, or earlier, as their order needs it.
-    #[arg(long, value_name = "TIME", value_parser = Timestamp::parse)]
-    pub at: Option<Timestamp>,
-    /// Send nothing: say what would be sent, and about how much memory it would take.
-    #[arg(long)]
-    pub dry_run: bool,
     /// Members of sorted sets, in place of a file.
     #[command(flatten)]
     pub sorted_sets: SortedSetArgs,
@@ -163,11 +193,24 @@ pub async fn command(args: ImportArgs) -> ExitCode {
     if args.sorted_sets.from_redis.is_some() {
         return sorted_set::command(args.sorted_set_work()).await;
     }
+    let surroundings = Surroundings {
+        limits: RetryLimits::default(),
+        drain_time_max: DRAIN_TIME_MAX,
+        fallback: PathBuf::from("."),
+        progress: ImportProgress::on_stderr,
+    };
+    let ended = if args.dry_run {
+        let found = dry_run::run(&args, surroundings).await;
+        found.map(|found| (found.to_string(), found.tally.exit_status()))
+    } else {
+        let sent = run_in(args, surroundings, interrupt()).await;
+        sent.map(|summary| (summary.to_string(), summary.tally.exit_status()))
+    };
     // If the output is closed, the exit status still reports the outcome.
-    match run(args).await {
-        Ok(summary) => {
+    match ended {
+        Ok((summary, status)) => {
             let _ = writeln!(io::stdout(), "{summary}");
-            summary.exit_status().into()
+            status.into()
         }
         Err(error) => {
             print_error(&error);
@@ -177,6 +220,11 @@ pub async fn command(args: ImportArgs) -> ExitCode {
 }
 
 impl ImportArgs {
+    /// The file that is imported.
+    fn file(&self) -> &Path {
+        self.file.as_deref().unwrap_or(Path::new(STDIN_NAME))
+    }
+
     /// What is to be done with sorted sets.
     fn sorted_set_work(self) -> Result<Work, String> {
         let task = if self.sync { Task::Sync } else { Task::Import };
@@ -186,25 +234,12 @@ impl ImportArgs {
     }
 }
 
-/// Sends a file of events to a service. ImportProgress is shown on standard error. It can be resumed after Ctrl-C.
-///
-/// # Errors
-/// Fails if the file can't be read, or if the service can't be reached or refuses a whole request; the message says whether
-/// and how the import can be resumed. Rejected rows are not an error.
-async fn run(args: ImportArgs) -> Result<Summary, ImportError> {
-    let interrupt = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            // Without a handler the signal ends the process; the record on disk is enough.
-            std::future::pending::<()>().await;
-        }
-    };
-    let surroundings = Surroundings {
-        limits: RetryLimits::default(),
-        drain_time_max: DRAIN_TIME_MAX,
-        fallback: PathBuf::from("."),
-        progress: ImportProgress::on_stderr,
-    };
-    run_in(args, surroundings, interrupt).await
+/// Ends when the user presses Ctrl-C.
+async fn interrupt() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        // Without a handler the signal ends the process; the record on disk is enough.
+        std::future::pending::<()>().await;
+    }
 }
 
 /// What differs in tests.
@@ -217,31 +252,29 @@ struct Surroundings<P> {
     progress: P,
 }
 
+/// Sends a file to a service.
+///
+/// # Errors
+/// Fails if the file can't be read, or if the service can't be reached or refuses a whole request; the message says whether
+/// and how the import can be resumed. Rejected rows are not an error.
 async fn run_in<P: FnOnce(Option<u64>) -> ImportProgress>(
     args: ImportArgs,
     surroundings: Surroundings<P>,
     interrupt: impl Future<Output = ()>,
 ) -> Result<Summary, ImportError> {
     let begun = Instant::now();
-    let file = args.file.clone().unwrap_or_default();
-    let place = RecordPlace::new(&file, &args.board, &surroundings.fallback);
+    let reading = Reading::new(&args)?;
+    let file = args.file();
+    let place = RecordPlace::new(file, &args.board, &surroundings.fallback);
     let has_name = file != Path::new(STDIN_NAME);
     let _lock = has_name.then(|| place.lock()).transpose()?;
     let found = if args.restart { None } else { place.find()? };
     let imported = found.as_ref().and_then(|found| found.job.file.as_ref());
-    let input = Input::open(&file, imported.map(|file| file.bytes))?;
+    let input = Input::open(file, imported.map(|file| file.bytes))?;
     let progress = Arc::new((surroundings.progress)(
         input.identity.as_ref().map(|identity| identity.bytes),
     ));
-    let notices = Arc::clone(&progress);
-    let notice = move |text: &str| notices.notice(text);
-    let client = Client::new(
-        &args.service,
-        args.board.clone(),
-        PURPOSE,
-        surroundings.limits,
-        notice,
-    )?;
+    let client = client(&args, surroundings.limits, &progress)?;
     // The next run may start in another directory.
     let absolute = |path| path::absolute(path).map_err(ImportError::write(REJECTS, path));
     let job = ImportJob {
@@ -249,6 +282,7 @@ async fn run_in<P: FnOnce(Option<u64>) -> ImportProgress>(
         board: args.board.to_string(),
         url: client.url().to_owned(),
         rejects: args.rejects.as_deref().map(absolute).transpose()?,
+        reading,
     };
     let sender = BatchSender::new(client);
     let board = sender.board().await?;
@@ -293,6 +327,31 @@ fn summary(
         remembered_until: (remembered_until > now()).then_some(remembered_until),
         rejects: args.rejects,
     }
+}
+
+fn client(
+    args: &ImportArgs,
+    limits: RetryLimits,
+    progress: &Arc<ImportProgress>,
+) -> Result<Client, ImportError> {
+    let notices = Arc::clone(progress);
+    let notice = move |text: &str| notices.notice(text);
+    let act = if args.profiles {
+        "send events and profiles"
+    } else {
+        "send events"
+    };
+    let purpose = Purpose {
+        act,
+        scopes: SCOPES,
+    };
+    Ok(Client::new(
+        &args.service,
+        args.board.clone(),
+        purpose,
+        limits,
+        notice,
+    )?)
 }
 
 /// Removes a file, if it is there; blocks.
@@ -375,11 +434,12 @@ impl Import<'_> {
         let stopping = CancellationToken::new();
         // The first request goes alone: if it is refused, nothing has been sent.
         let gate = Semaphore::new(1);
-        // Requests with rows that have no `at` go one after the other.
+        // Batches whose order matters go one after the other.
         let turn = Semaphore::new(1);
         let mut closed_permits = usize::from(self.args.concurrency) - 1;
         let (sender, memory) = (self.sender, self.ledger.memory(self.board.idempotency));
-        let mut batches = self.read(input)?;
+        let ImportRecord { job, rows, .. } = &self.ledger.record;
+        let mut batches = read(input, (self.args, &job.reading), *rows, &self.progress)?;
         let mut acknowledged = pin!(
             stream::poll_fn(move |context| batches.poll_recv(context))
                 .take_until(stopping.cancelled())
@@ -426,25 +486,27 @@ impl Import<'_> {
             Err(ImportError::Lost(name))
         }
     }
-
-    /// Begins to read the file after the acknowledged rows.
-    fn read(
-        &self,
-        input: Input,
-    ) -> Result<mpsc::Receiver<Result<Batch, ImportError>>, ImportError> {
-        let (batches, receiver) = mpsc::channel(QUEUE_BATCHES);
-        let (path, skip) = (input.name(), self.ledger.record.rows);
-        let (args, progress) = (self.args.clone(), Arc::clone(&self.progress));
-        // Not a task of the runtime, which would wait at its end for a silent stream.
-        thread::Builder::new()
-            .name("import-reader".to_owned())
-            .spawn(move || rows::read(input, &args, skip, &batches, &progress))
-            .map_err(|cause| ImportError::Read { path, cause })?;
-        Ok(receiver)
-    }
 }
 
-/// Sends a batch until each of its events has a result.
+/// Begins to read the file after this many acknowledged rows.
+fn read(
+    input: Input,
+    (args, reading): (&ImportArgs, &Reading),
+    skip: u64,
+    progress: &Arc<ImportProgress>,
+) -> Result<mpsc::Receiver<Result<Batch, ImportError>>, ImportError> {
+    let (batches, receiver) = mpsc::channel(QUEUE_BATCHES);
+    let path = input.name();
+    let (args, reading, progress) = (args.clone(), reading.clone(), Arc::clone(progress));
+    // Not a task of the runtime, which would wait at its end for a silent stream.
+    thread::Builder::new()
+        .name("import-reader".to_owned())
+        .spawn(move || rows::read(input, (&args, &reading), skip, &batches, &progress))
+        .map_err(|cause| ImportError::Read { path, cause })?;
+    Ok(receiver)
+}
+
+/// Sends a batch until all of it has results.
 async fn acknowledge(
     sender: &BatchSender,
     batch: Result<Batch, ImportError>,
@@ -454,7 +516,7 @@ async fn acknowledge(
     let mut batch = batch?;
     // A semaphore admits them in the order in which they arrive here, which is that of the file. It only fails when closed,
     // and these never are.
-    let _turn = if batch.is_timed_by_arrival {
+    let _turn = if batch.is_ordered {
         turn.acquire().await.ok()
     } else {
         None
@@ -463,7 +525,7 @@ async fn acknowledge(
     let _permit = gate.acquire().await;
     let (tally, mut rejections) = sender.send(&batch, memory).await?;
     rejections.append(&mut batch.unreadable);
-    rejections.sort_by_key(|rejection| rejection.source.line);
+    rejections.sort_by_key(|rejection| rejection.source.place);
     Ok(Acknowledged {
         batch,
         tally,

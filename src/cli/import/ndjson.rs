@@ -8,10 +8,13 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::rejects::RowText;
-use super::rows::{Batcher, DATA, Ignored, ROW_BYTES_MAX, Row, SCORE, Stop, content, json_field};
+use super::fields::{ATTRIBUTES, AVATAR_URL, NAME, Row, is_json, json_field};
+use super::rejects::{Place, RowText};
+use super::rows::{Batcher, ROW_BYTES_MAX, Stop, content};
 use crate::domain::document::{self, DocumentError};
-use crate::events::body::COLUMNS;
+
+/// The field with the profile of an exported entry.
+const PROFILE: &str = "profile";
 
 pub(super) fn read(
     mut text: impl BufRead,
@@ -30,12 +33,12 @@ pub(super) fn read(
             continue;
         }
         let row = if is_whole {
-            parse(&buffer, &mut batcher.ignored)
+            parse(&buffer, batcher)
         } else {
             Err("the line has more than 1 MiB".to_owned())
         };
         let text = || is_whole.then(|| RowText::Ndjson(buffer.clone()));
-        batcher.push(line, row, text)?;
+        batcher.push(Place::Line(line), row, text)?;
     }
     Ok(())
 }
@@ -53,10 +56,10 @@ fn read_line(text: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<Option
     Ok(Some(false))
 }
 
-fn parse<'a>(line: &'a [u8], ignored: &mut Ignored) -> Result<Row<'a>, String> {
+fn parse<'a>(line: &'a [u8], batcher: &mut Batcher<'_>) -> Result<Row<'a>, String> {
     let text = str::from_utf8(line.trim_ascii_end()).map_err(|_| "the line is not UTF-8")?;
     let mut json = serde_json::Deserializer::from_str(text);
-    EventFields(ignored)
+    RowFields(batcher)
         .deserialize(&mut json)
         .and_then(|row| json.end().map(|()| row))
         .map_err(|error| match document::read::<IgnoredAny>(text) {
@@ -69,10 +72,10 @@ fn parse<'a>(line: &'a [u8], ignored: &mut Ignored) -> Result<Row<'a>, String> {
         })
 }
 
-/// Reads the fields of an event, and notes the names of others.
-struct EventFields<'i>(&'i mut Ignored);
+/// Reads the fields of a row, and notes the names of others.
+struct RowFields<'i, 'b>(&'i mut Batcher<'b>);
 
-impl<'de> DeserializeSeed<'de> for EventFields<'_> {
+impl<'de> DeserializeSeed<'de> for RowFields<'_, '_> {
     type Value = Row<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Row<'de>, D::Error> {
@@ -80,7 +83,7 @@ impl<'de> DeserializeSeed<'de> for EventFields<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for EventFields<'_> {
+impl<'de> Visitor<'de> for RowFields<'_, '_> {
     type Value = Row<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -89,22 +92,85 @@ impl<'de> Visitor<'de> for EventFields<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row<'de>, A::Error> {
         let mut row = Row::default();
+        let reads_profiles = self.0.reading.is_export && self.0.reading.profiles;
         while let Some((JsonText(name), value)) = map.next_entry::<_, &RawValue>()? {
-            let Some(column) = COLUMNS.iter().position(|column| *column == name) else {
-                self.0.add(&name);
+            if reads_profiles && name == PROFILE {
+                let profile = exported_profile(value.get()).map_err(A::Error::custom)?;
+                [row[NAME], row[AVATAR_URL], row[ATTRIBUTES]] = profile;
+                continue;
+            }
+            let Some(field) = self.0.names.find(|known| known == name) else {
+                self.0.ignored.add(&name);
                 continue;
             };
-            let field = match column {
-                SCORE | DATA => json_field(column, value.get()),
-                _ => text_field(&name, value.get()),
+            let read = if is_json(field) {
+                json_field(field, value.get())
+            } else {
+                text_field(&name, value.get())
             };
-            let before = std::mem::replace(&mut row[column], field.map_err(A::Error::custom)?);
+            let before = std::mem::replace(&mut row[field], read.map_err(A::Error::custom)?);
             if before.is_some() {
                 return Err(A::Error::custom(format_args!("has the field {name} twice")));
             }
         }
         Ok(row)
     }
+}
+
+/// The name, picture and attributes of an exported profile; nothing for the `null` of a member without one.
+fn exported_profile(json: &str) -> Result<[Option<Cow<'_, str>>; 3], String> {
+    #[derive(Deserialize)]
+    struct Exported<'a> {
+        #[serde(borrow)]
+        name: Cow<'a, str>,
+        #[serde(borrow)]
+        avatar_url: Option<JsonText<'a>>,
+        #[serde(borrow)]
+        attributes: &'a RawValue,
+    }
+    let profile: Option<Exported<'_>> = serde_json::from_str(json).map_err(|error| {
+        let detail = document::in_json(&document::without_place(&error));
+        format!("{PROFILE} {detail}")
+    })?;
+    let Some(profile) = profile else {
+        return Ok(Default::default());
+    };
+    let attributes = json_field(ATTRIBUTES, profile.attributes.get())?;
+    let avatar_url = profile.avatar_url.map(|JsonText(url)| url);
+    Ok([Some(profile.name), avatar_url, attributes])
+}
+
+/// The text of an object without the fields of this name.
+pub(super) fn without_field(line: &[u8], name: &str) -> serde_json::Result<Vec<u8>> {
+    struct Fields<'n>(&'n str);
+
+    impl<'de> Visitor<'de> for Fields<'_> {
+        type Value = Vec<u8>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<u8>, A::Error> {
+            let mut text = vec![b'{'];
+            while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+                let JsonText(read) = serde_json::from_str(name.get()).map_err(A::Error::custom)?;
+                if read == self.0 {
+                    continue;
+                }
+                if text.len() > 1 {
+                    text.push(b',');
+                }
+                for part in [name.get(), ":", value.get()] {
+                    text.extend_from_slice(part.as_bytes());
+                }
+            }
+            text.push(b'}');
+            Ok(text)
+        }
+    }
+
+    serde_json::Deserializer::from_slice(line).deserialize_map(Fields(name))
 }
 
 /// A string that is borrowed if it has no escapes.

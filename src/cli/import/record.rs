@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ImportError;
 use super::input::Identity;
+use super::reading::Reading;
 use super::summary::Tally;
 use crate::domain::ids::BoardId;
 use crate::domain::time::Timestamp;
@@ -41,6 +42,7 @@ pub(super) struct ImportJob {
     pub(super) url: String,
     /// The file of rejected rows.
     pub(super) rejects: Option<PathBuf>,
+    pub(super) reading: Reading,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -133,6 +135,8 @@ impl ImportRecord {
                 Some(path) => format!("with --rejects {}", path.display()),
                 None => "without --rejects".to_owned(),
             }
+        } else if found.reading != wanted.reading {
+            found.reading.to_string()
         } else {
             return None;
         })
@@ -152,9 +156,11 @@ impl ImportRecord {
         };
         let is_whole = self.job.file == job.file;
         let has_rows = is_whole || beginning.is_some() && self.job.file.as_ref() == beginning;
-        (self.is_finished && self.rows > 0 && is_board && has_rows).then(|| Earlier {
+        let has_events = self.tally.has_events() && has_rows;
+        (self.is_finished && is_board && has_events).then(|| Earlier {
             record: self.clone(),
             is_whole,
+            is_read_alike: self.job.reading.gives_same_events(&job.reading),
         })
     }
 }
@@ -246,12 +252,20 @@ pub(super) struct Earlier {
     pub(super) record: ImportRecord,
     /// Whether it had all of them, not only the first ones.
     pub(super) is_whole: bool,
+    /// Whether it made the same events of them.
+    pub(super) is_read_alike: bool,
 }
 
 impl Earlier {
-    /// Whether the rows have the same ids this time, so that a board that remembers them counts none again.
-    pub(super) fn has_same_ids(&self) -> bool {
-        self.is_whole || self.record.tally.generated == 0
+    /// Why the rows may have other ids this time, if so: then even a board that remembers them would count them again.
+    pub(super) fn id_change(&self) -> Option<&'static str> {
+        if !self.is_read_alike {
+            Some("rows may get other ids now, because they were read with other options")
+        } else if !self.is_whole && self.record.tally.generated > 0 {
+            Some("rows without an id get other ids now, because the file has grown")
+        } else {
+            None
+        }
     }
 }
 
@@ -280,13 +294,15 @@ mod tests {
             board: "b".into(),
             url: url.into(),
             rejects: None,
+            reading: Reading::default(),
         }
     }
 
     fn finished(job: ImportJob, version: Option<&str>) -> ImportRecord {
         let mut record = ImportRecord::new(job);
         record.board_version = version.map(Into::into);
-        (record.rows, record.tally.generated, record.is_finished) = (3, 3, true);
+        (record.rows, record.is_finished) = (3, true);
+        (record.tally.applied, record.tally.generated) = (3, 3);
         record
     }
 
@@ -313,6 +329,10 @@ mod tests {
         assert_eq!(found.difference(&wanted), None);
         let other = found.difference(&job(8, "http://h"));
         assert_eq!(other.unwrap(), "the file had different content");
+        let mut other = wanted.clone();
+        other.reading.profiles = true;
+        let difference = found.difference(&other).unwrap();
+        assert!(difference.starts_with("without --format, "), "{difference}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         let other = BoardId::parse("c").unwrap();
         let other = RecordPlace::new(&file, &other, &elsewhere);
@@ -395,9 +415,17 @@ mod tests {
         let mut grown = record
             .as_earlier(&job(9, ""), beginning.as_ref(), Some("g-1"))
             .unwrap();
-        assert!(!grown.is_whole && !grown.has_same_ids());
+        assert!(!grown.is_whole && grown.id_change().unwrap().contains("has grown"));
         grown.record.tally.generated = 0;
-        assert!(grown.has_same_ids());
+        assert_eq!(grown.id_change(), None);
+        let mut renamed = job(7, "");
+        renamed.reading.columns = [("id".to_owned(), "row".to_owned())].into();
+        let other = record.as_earlier(&renamed, None, Some("g-1")).unwrap();
+        assert!(other.id_change().unwrap().contains("other options"));
+        let mut rejected = record.clone();
+        rejected.tally.applied = 0;
+        let none = rejected.as_earlier(&renamed, None, Some("g-1"));
+        assert!(none.is_none(), "nothing would count again");
         let unfinished = ImportRecord {
             is_finished: false,
             ..record.clone()

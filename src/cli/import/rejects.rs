@@ -1,17 +1,22 @@
-//! The file of rejected rows, in the format of the imported file. The user can fix it and import it alone.
+//! The file of rejected rows, in the format of the imported file, or as CSV if `redis-cli` has written that. The user can fix
+//! it and import it alone.
 //!
-//! Each row is unchanged, with the reason in an additional column, which imports ignore. The record of the import has the
-//! length of this file after the rejections of all acknowledged rows. A resumed import cuts the file to that length,
-//! because it sends later rows again. So no row is missing from it, and none is in it twice.
+//! Each row is unchanged, with the reason in an additional column, which imports ignore. But if its event was taken, and only
+//! its profile rejected, its score is left out, so that it can't count again.
+//!
+//! The record of the import has the length of this file after the rejections of all acknowledged rows. A resumed import cuts
+//! the file to that length, because it sends later rows again. So no row is missing from it, and none is in it twice.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use csv::ByteRecord;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
-use super::{ImportError, remove};
+use super::{ImportError, ndjson, remove};
 use crate::cli::text::shortened;
 
 /// The column, or field, with the reason. It comes first, so that it is under its name even in a row that has too few or
@@ -21,11 +26,28 @@ const COLUMN: &str = "rejection";
 /// Their name in messages.
 pub(super) const REJECTS: &str = "the rejected rows to";
 
+/// Where a row begins in the file, counted from 1.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Place {
+    Line(u64),
+    /// Of a member and its score, where all are on one line.
+    Pair(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Pair(pair) => write!(f, "pair {pair}"),
+        }
+    }
+}
+
 /// Where a row comes from.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// The line on which it begins, from 1.
-    pub(super) line: u64,
+    pub(super) place: Place,
     /// The unchanged row, if it is kept.
     pub(super) text: Option<RowText>,
 }
@@ -46,6 +68,8 @@ pub(super) struct Rejection {
     pub(super) title: String,
     /// What exactly is wrong.
     pub(super) detail: String,
+    /// Whether its event was taken, and only its profile rejected.
+    pub(super) is_taken: bool,
 }
 
 impl Rejection {
@@ -55,6 +79,7 @@ impl Rejection {
             kind: shortened(kind),
             title: shortened(title),
             detail: shortened(detail),
+            is_taken: false,
         }
     }
 }
@@ -63,13 +88,16 @@ impl Rejection {
 #[derive(Debug)]
 pub(super) struct Rejects {
     path: PathBuf,
+    /// The name of the score in the imported file.
+    score: String,
     file: File,
     bytes: u64,
 }
 
 impl Rejects {
-    /// Opens it for an import with `kept` bytes of it from an earlier run, or creates it; blocks.
-    pub(super) fn open(path: &Path, kept: Option<u64>) -> Result<Self, ImportError> {
+    /// Opens it for an import with `kept` bytes of it from an earlier run, or creates it; blocks. `score`: the name of the
+    /// score in the imported file.
+    pub(super) fn open(path: &Path, kept: Option<u64>, score: &str) -> Result<Self, ImportError> {
         let (name, bytes) = (path.display().to_string(), kept.unwrap_or(0));
         let open = || -> io::Result<(File, u64)> {
             let file = File::options()
@@ -92,6 +120,7 @@ impl Rejects {
         }
         let mut rejects = Self {
             path: path.to_owned(),
+            score: score.to_owned(),
             file,
             bytes,
         };
@@ -109,7 +138,7 @@ impl Rejects {
             return Ok(());
         }
         let is_new = self.bytes == 0;
-        let text = written(header.filter(|_| is_new), header, rejections);
+        let text = written(header.filter(|_| is_new), header, rejections, &self.score);
         text.and_then(|text| {
             self.file.write_all(&text)?;
             self.bytes += text.len() as u64;
@@ -148,27 +177,40 @@ fn written(
     first: Option<&ByteRecord>,
     header: Option<&ByteRecord>,
     rejections: &[Rejection],
+    score: &str,
 ) -> io::Result<Vec<u8>> {
     let mut csv = csv::WriterBuilder::new()
         .flexible(true)
         .from_writer(Vec::new());
     // A file that was fixed and rejected again already has the column.
-    let old = header.and_then(|header| header.iter().position(|name| name == COLUMN.as_bytes()));
-    let fields = |reason: &str, record: &ByteRecord| {
+    let old = column(header, COLUMN);
+    let fields = |reason: &str, record: &ByteRecord, emptied: Option<usize>| {
         let mut fields = ByteRecord::from(vec![reason]);
-        let others = record.iter().enumerate();
-        fields.extend(others.filter_map(|(index, field)| (Some(index) != old).then_some(field)));
+        for (index, field) in record.iter().enumerate() {
+            match Some(index) {
+                index if index == old => {}
+                index if index == emptied => fields.push_field(b""),
+                _ => fields.push_field(field),
+            }
+        }
         fields
     };
     let mut lines = Vec::new();
     if let Some(header) = first {
-        csv.write_byte_record(&fields(COLUMN, header))?;
+        csv.write_byte_record(&fields(COLUMN, header, None))?;
     }
     for rejection in rejections {
-        let Source { line, text } = &rejection.source;
-        let reason = format!("line {line}: {}: {}", rejection.kind, rejection.detail);
+        let Source { place, text } = &rejection.source;
+        let reason = format!("{place}: {}: {}", rejection.kind, rejection.detail);
         match text {
-            Some(RowText::Csv(record)) => csv.write_byte_record(&fields(&reason, record))?,
+            Some(RowText::Csv(record)) => {
+                let emptied = column(header, score).filter(|_| rejection.is_taken);
+                csv.write_byte_record(&fields(&reason, record, emptied))?;
+            }
+            Some(RowText::Ndjson(text)) if rejection.is_taken => {
+                let line = ndjson::without_field(text, score)?;
+                write_ndjson(&mut lines, &reason, &line)?;
+            }
             Some(RowText::Ndjson(text)) => write_ndjson(&mut lines, &reason, text)?,
             // Too long to be kept or sent.
             None => write_ndjson(&mut lines, &reason, b"{}")?,
@@ -176,6 +218,12 @@ fn written(
     }
     lines.extend(csv.into_inner().map_err(csv::IntoInnerError::into_error)?);
     Ok(lines)
+}
+
+/// The place of a column.
+fn column(header: Option<&ByteRecord>, name: &str) -> Option<usize> {
+    let is_name = |column: &[u8]| column.trim_ascii().eq_ignore_ascii_case(name.as_bytes());
+    header?.iter().position(is_name)
 }
 
 /// Writes a line; a value that is not an object becomes a field of one.
@@ -222,7 +270,8 @@ mod tests {
     use super::*;
 
     fn rejection(line: u64, text: Option<RowText>) -> Rejection {
-        let source = Source { line, text };
+        let place = Place::Line(line);
+        let source = Source { place, text };
         Rejection::new(
             source,
             "event-too-late",
@@ -232,7 +281,8 @@ mod tests {
     }
 
     fn text_of(header: Option<&ByteRecord>, rejections: &[Rejection]) -> String {
-        String::from_utf8(written(header, header, rejections).unwrap()).unwrap()
+        let written = written(header, header, rejections, "score");
+        String::from_utf8(written.unwrap()).unwrap()
     }
 
     #[test]
@@ -281,26 +331,46 @@ mod tests {
     }
 
     #[test]
+    fn a_row_whose_event_was_taken_is_written_without_its_score() {
+        let header = ByteRecord::from(vec!["member", " Score ", "name"]);
+        let taken = |text| Rejection {
+            is_taken: true,
+            ..rejection(2, Some(text))
+        };
+        let row = taken(RowText::Csv(ByteRecord::from(vec!["a", "1", "x"])));
+        assert_eq!(
+            text_of(Some(&header), &[row]),
+            "rejection,member, Score ,name\nline 2: event-too-late: long [2J ago,a,,x\n"
+        );
+        let line = br#"{"member":"a", "score":1.50,"name":"\u00e9","score":2,"n":[1.0]}"#;
+        assert_eq!(
+            text_of(None, &[taken(RowText::Ndjson(line.to_vec()))]),
+            "{\"rejection\":\"line 2: event-too-late: long [2J ago\",\"member\":\"a\",\"name\":\"\\u00e9\",\"n\":[1.0]}\n"
+        );
+    }
+
+    #[test]
     fn the_file_is_new_or_continued() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rejects.ndjson");
         let row = || rejection(1, Some(RowText::Ndjson(b"{}".to_vec())));
-        let mut rejects = Rejects::open(&path, None).unwrap();
+        let mut rejects = Rejects::open(&path, None, "score").unwrap();
         rejects.append(None, &[row()]).unwrap();
         let kept = rejects.sync().unwrap();
         rejects.append(None, &[row()]).unwrap();
         assert!(matches!(
-            Rejects::open(&path, None),
+            Rejects::open(&path, None, "score"),
             Err(ImportError::RejectsExist(_))
         ));
-        let rejects = Rejects::open(&path, Some(kept)).unwrap();
+        let rejects = Rejects::open(&path, Some(kept), "score").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), kept);
         rejects.close().unwrap();
         assert!(matches!(
-            Rejects::open(&path, Some(kept + 1)),
+            Rejects::open(&path, Some(kept + 1), "score"),
             Err(ImportError::RejectsChanged(_))
         ));
-        Rejects::open(&path, Some(0)).unwrap().close().unwrap();
+        let empty = Rejects::open(&path, Some(0), "score").unwrap();
+        empty.close().unwrap();
         assert!(!path.exists(), "without rows there is no file");
     }
 }

@@ -3,7 +3,6 @@
 //! Everything here blocks, and runs on its own thread. Nothing is allocated for a valid row: its fields are borrowed from
 //! the reader's buffer and written straight into the body. A score is never parsed: its text is sent unchanged.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,33 +10,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::csv::ByteRecord;
 use bytes::Bytes;
-use serde::de::IgnoredAny;
 use tokio::sync::mpsc;
 
+use super::body::Body;
+use super::fields::{
+    AT, ATTRIBUTES, AVATAR_URL, EXPORTED_AT, FIELDS, FieldNames, ID, MEMBER, NAME, Row, SCORE,
+    is_json,
+};
 use super::input::{Format, Input};
 use super::progress::ImportProgress;
-use super::rejects::{Rejection, RowText, Source};
-use super::{ImportArgs, ImportError, csv, ndjson};
+use super::reading::Reading;
+use super::rejects::{Place, Rejection, RowText, Source};
+use super::{ImportArgs, ImportError, csv, ndjson, redis_cli};
 use crate::cli::text::shortened;
-use crate::domain::data::EntryData;
-use crate::events::body::COLUMNS;
-use crate::http::extract::BODY_BYTES_MAX;
+use crate::domain::time::Timestamp;
 
 /// The longest row, in bytes. An unclosed quotation mark makes a row of the rest of the file: this bounds what is kept.
 pub(super) const ROW_BYTES_MAX: usize = 1 << 20;
-/// The longest event in a body, in bytes.
-const EVENT_BYTES_MAX: usize = 1 << 16;
-/// A body of this size, in bytes, takes no further event: one more might exceed the limit.
-const BODY_BYTES_FULL: usize = BODY_BYTES_MAX - EVENT_BYTES_MAX - BODY_END.len();
 /// How many names of ignored columns are collected.
 const IGNORED_NAMES_MAX: usize = 32;
 
 /// The kind of rejection of a row that was not sent, because it can't be read.
 const UNREADABLE: &str = "unreadable";
 const UNREADABLE_TITLE: &str = "Row can't be read";
-
-const BODY_START: &[u8] = b"{\"events\":[";
-const BODY_END: &[u8] = b"]}";
 
 /// Some consecutive rows, and what is sent for them.
 #[derive(Debug, Default)]
@@ -46,14 +41,19 @@ pub(super) struct Batch {
     pub(super) first_row: u64,
     /// How many rows it covers, including unreadable ones.
     pub(super) rows: u64,
-    /// The request; it may have no event.
-    pub(super) body: Bytes,
-    /// The source of each event in it.
-    pub(super) sources: Vec<Source>,
-    /// How many of them have a generated id.
+    /// The request with the events, if there are any.
+    pub(super) events: Option<Bytes>,
+    /// The request with the profiles, likewise.
+    pub(super) profiles: Option<Bytes>,
+    /// The rows of which something is sent.
+    pub(super) sent: Vec<SentRow>,
+    /// How many events have a generated id.
     pub(super) generated: u64,
-    /// Whether some of them have no `at`: then the service sets it in the order in which they come in.
-    pub(super) is_timed_by_arrival: bool,
+    /// Whether the batch must be sent after the one before was answered: if events have no `at`, the service sets it in the
+    /// order in which they come in; and the last profile of a member stays.
+    pub(super) is_ordered: bool,
+    /// How many rows have no member any more.
+    pub(super) skipped: u64,
     /// The rows that can't be read.
     pub(super) unreadable: Vec<Rejection>,
     /// The header of a CSV file.
@@ -64,22 +64,13 @@ pub(super) struct Batch {
     pub(super) is_last: bool,
 }
 
-/// The texts of a row's fields, in the order of [`COLUMNS`]; for the score the text of a JSON number, for the data the
-/// canonical form.
-pub(super) type Row<'a> = [Option<Cow<'a, str>>; COLUMNS.len()];
-
-pub(super) const ID: usize = 0;
-pub(super) const MEMBER: usize = 1;
-pub(super) const SCORE: usize = 2;
-pub(super) const AT: usize = 3;
-pub(super) const DATA: usize = COLUMNS.len() - 1;
-const _: () = {
-    assert!(matches!(COLUMNS[ID].as_bytes(), b"id"));
-    assert!(matches!(COLUMNS[MEMBER].as_bytes(), b"member"));
-    assert!(matches!(COLUMNS[SCORE].as_bytes(), b"score"));
-    assert!(matches!(COLUMNS[AT].as_bytes(), b"at"));
-    assert!(matches!(COLUMNS[DATA].as_bytes(), b"data"));
-};
+/// A row of which something is sent.
+#[derive(Debug)]
+pub(super) struct SentRow {
+    pub(super) source: Source,
+    pub(super) has_event: bool,
+    pub(super) has_profile: bool,
+}
 
 /// Why reading ends before the file does.
 pub(super) enum Stop {
@@ -94,7 +85,7 @@ type Batches = mpsc::Sender<Result<Batch, ImportError>>;
 /// many rows at the start are acknowledged and left out.
 pub(super) fn read(
     input: Input,
-    args: &ImportArgs,
+    (args, reading): (&ImportArgs, &Reading),
     skip: u64,
     batches: &Batches,
     progress: &ImportProgress,
@@ -102,6 +93,8 @@ pub(super) fn read(
     let name = input.name();
     let mut rows = Batcher {
         args,
+        reading,
+        names: FieldNames::new(reading),
         skip,
         batches,
         progress,
@@ -110,15 +103,18 @@ pub(super) fn read(
         ignored: Ignored::default(),
         header: None,
         rows: 0,
-        body: BODY_START.to_vec(),
+        events: Body::new("{\"events\":["),
+        profiles: Body::new("{\"profiles\":["),
         batch: Batch {
             first_row: skip,
             ..Batch::default()
         },
     };
-    let result = match input.decode() {
+    let result = match input.decode(reading.format) {
         Ok((text, Format::Csv)) => csv::read(text, &mut rows, &name),
         Ok((text, Format::Ndjson)) => ndjson::read(text, &mut rows, &name),
+        Ok((text, Format::RedisCsv)) => redis_cli::read_csv(text, &mut rows, &name),
+        Ok((text, Format::RedisLines)) => redis_cli::read_lines(text, &mut rows, &name),
         Err(cause) => Err(Stop::Failed(ImportError::Read { path: name, cause })),
     };
     match result.and_then(|()| rows.close(true)) {
@@ -135,6 +131,8 @@ pub(super) fn read(
 /// Collects rows until a batch is full.
 pub(super) struct Batcher<'a> {
     args: &'a ImportArgs,
+    pub(super) reading: &'a Reading,
+    pub(super) names: FieldNames,
     skip: u64,
     batches: &'a Batches,
     progress: &'a ImportProgress,
@@ -145,7 +143,8 @@ pub(super) struct Batcher<'a> {
     pub(super) header: Option<Arc<ByteRecord>>,
     /// How many rows were read.
     rows: u64,
-    body: Vec<u8>,
+    events: Body,
+    profiles: Body,
     /// The batch that is being collected. The fields that need the whole batch are set when it is full.
     batch: Batch,
 }
@@ -154,7 +153,7 @@ impl Batcher<'_> {
     /// `text`: the unchanged row.
     pub(super) fn push(
         &mut self,
-        line: u64,
+        place: Place,
         row: Result<Row<'_>, String>,
         text: impl FnOnce() -> Option<RowText>,
     ) -> Result<(), Stop> {
@@ -162,92 +161,115 @@ impl Batcher<'_> {
         if self.rows <= self.skip {
             return Ok(());
         }
-        let keeps_text = self.args.rejects.is_some();
-        let text = keeps_text.then(text).flatten();
-        let source = Source { line, text };
-        match row.and_then(|row| self.write(&row)) {
-            Ok(()) => self.batch.sources.push(source),
-            Err(detail) => {
-                let rejection = Rejection::new(source, UNREADABLE, UNREADABLE_TITLE, &detail);
-                self.batch.unreadable.push(rejection);
-            }
+        if self.is_erased(&row) {
+            self.batch.skipped += 1;
+        } else {
+            let keeps_text = self.args.rejects.is_some();
+            let text = keeps_text.then(text).flatten();
+            self.add(row, Source { place, text });
         }
         let rows = self.rows - self.batch.first_row;
-        if rows >= u64::from(self.args.batch) || self.body.len() >= BODY_BYTES_FULL {
+        let is_full = self.events.is_full() || self.profiles.is_full();
+        if rows >= u64::from(self.args.batch) || is_full {
             self.close(false)?;
         }
         Ok(())
     }
 
-    fn write(&mut self, row: &Row<'_>) -> Result<(), String> {
-        if row[MEMBER].as_deref().unwrap_or_default().is_empty() {
-            return Err("has no member".to_owned());
-        }
-        if row[SCORE].is_none() {
-            return Err("has no score".to_owned());
-        }
-        let start = self.body.len();
-        let written = self.write_event(row);
-        let length = self.body.len() - start;
-        let detail = match written {
-            Ok(()) if length <= EVENT_BYTES_MAX => {
-                self.batch.generated += u64::from(row[ID].is_none());
-                self.batch.is_timed_by_arrival |= row[AT].is_none();
-                return Ok(());
-            }
-            Ok(()) => {
-                format!("the event has {length} bytes; at most {EVENT_BYTES_MAX} are allowed")
-            }
-            Err(error) => error.to_string(),
-        };
-        self.body.truncate(start);
-        Err(detail)
+    /// Whether it is a line of an export whose member was erased.
+    fn is_erased(&self, row: &Result<Row<'_>, String>) -> bool {
+        self.reading.is_export && row.as_ref().is_ok_and(|row| !has_text(row, MEMBER))
     }
 
-    fn write_event(&mut self, row: &Row<'_>) -> io::Result<()> {
-        let body = &mut self.body;
-        if !self.batch.sources.is_empty() {
-            body.push(b',');
-        }
-        // The id of a board needs no escapes.
-        write!(body, "{{\"board\":\"{}\"", self.args.board)?;
-        if row[ID].is_none() {
-            // Needs no escapes.
-            write!(body, ",\"id\":\"{}{}\"", self.id_prefix, self.rows)?;
-        }
-        for (index, (name, text)) in COLUMNS.iter().zip(row).enumerate() {
-            let Some(text) = text else { continue };
-            write!(body, ",\"{name}\":")?;
-            if index == SCORE || index == DATA {
-                body.extend_from_slice(text.as_bytes());
-            } else {
-                serde_json::to_writer(&mut *body, text)?;
+    fn add(&mut self, row: Result<Row<'_>, String>, source: Source) {
+        let written = row.and_then(|mut row| {
+            let has_event = row[SCORE].is_some();
+            let has_profile = self.reading.profiles && has_text(&row, NAME);
+            self.check(&row, has_event || has_profile)?;
+            if has_profile {
+                self.profiles
+                    .add("profile", |body| write_profile(body, &row))?;
+            }
+            if has_event && let Err(detail) = self.add_event(&mut row) {
+                if has_profile {
+                    self.profiles.remove_last();
+                }
+                return Err(detail);
+            }
+            Ok((has_event, has_profile))
+        });
+        match written {
+            Ok((has_event, has_profile)) => {
+                self.batch.is_ordered |= has_profile;
+                self.batch.sent.push(SentRow {
+                    source,
+                    has_event,
+                    has_profile,
+                });
+            }
+            Err(detail) => {
+                let rejection = Rejection::new(source, UNREADABLE, UNREADABLE_TITLE, &detail);
+                self.batch.unreadable.push(rejection);
             }
         }
-        body.push(b'}');
+    }
+
+    /// Says what a row lacks. `has_content`: whether it has an event or a profile.
+    fn check(&self, row: &Row<'_>, has_content: bool) -> Result<(), &'static str> {
+        if !has_text(row, MEMBER) {
+            Err("has no member")
+        } else if has_content {
+            Ok(())
+        } else if self.reading.profiles {
+            Err("has neither a score nor a name")
+        } else {
+            Err("has no score")
+        }
+    }
+
+    fn add_event(&mut self, row: &mut Row<'_>) -> Result<(), String> {
+        if row[AT].is_none() {
+            row[AT] = self.time()?.map(|at| at.to_string().into());
+        }
+        let (board, generated) = (&self.args.board, (self.id_prefix.as_str(), self.rows));
+        let write = |body: &mut Vec<u8>| write_event(body, row, board.as_str(), generated);
+        self.events.add("event", write)?;
+        self.batch.generated += u64::from(row[ID].is_none());
+        self.batch.is_ordered |= row[AT].is_none();
         Ok(())
+    }
+
+    /// The time of this row if it has none of its own: a microsecond after that of the row before.
+    fn time(&self) -> Result<Option<Timestamp>, String> {
+        let time = |first: Timestamp| {
+            let us = first.us().saturating_add_unsigned(self.rows - 1);
+            Timestamp::from_us(us).map_err(|error| format!("its time {error}"))
+        };
+        self.reading.at.map(time).transpose()
     }
 
     /// Sends what has been collected.
     fn close(&mut self, is_last: bool) -> Result<(), Stop> {
         if let Some(names) = self.ignored.take_new() {
-            let columns = COLUMNS.join(", ");
+            let known = self.names.list();
+            let hint = if self.ignored.names.contains(EXPORTED_AT) {
+                "; is this the export of a standing? Then add --from-export"
+            } else {
+                ""
+            };
             self.progress
-                .notice(&format!("ignored: {names} (known fields: {columns})"));
+                .notice(&format!("ignored: {names} (known fields: {known}){hint}"));
         }
-        let capacity = self.body.len();
-        self.body.extend_from_slice(BODY_END);
-        let body = std::mem::replace(&mut self.body, Vec::with_capacity(capacity));
-        self.body.extend_from_slice(BODY_START);
         let next = Batch {
             first_row: self.rows,
-            sources: Vec::with_capacity(self.batch.sources.len()),
+            sent: Vec::with_capacity(self.batch.sent.len()),
             ..Batch::default()
         };
         let batch = std::mem::replace(&mut self.batch, next);
         let batch = Batch {
             rows: self.rows.saturating_sub(batch.first_row),
-            body: body.into(),
+            events: self.events.take(),
+            profiles: self.profiles.take(),
             header: self.header.clone(),
             bytes_read: self.bytes_read.load(Ordering::Relaxed),
             is_last,
@@ -257,6 +279,53 @@ impl Batcher<'_> {
             .blocking_send(Ok(batch))
             .map_err(|_| Stop::Unwanted)
     }
+}
+
+fn has_text(row: &Row<'_>, field: usize) -> bool {
+    row[field].as_deref().is_some_and(|text| !text.is_empty())
+}
+
+/// Writes an event. `generated`: the two parts of its id, if the row has none.
+fn write_event(
+    body: &mut Vec<u8>,
+    row: &Row<'_>,
+    board: &str,
+    (prefix, number): (&str, u64),
+) -> io::Result<()> {
+    // The ids of boards and those that are generated need no escapes.
+    write!(body, "{{\"board\":\"{board}\"")?;
+    if row[ID].is_none() {
+        write!(body, ",\"id\":\"{prefix}{number}\"")?;
+    }
+    write_fields(body, row, 0..NAME)?;
+    body.push(b'}');
+    Ok(())
+}
+
+fn write_profile(body: &mut Vec<u8>, row: &Row<'_>) -> io::Result<()> {
+    body.extend_from_slice(b"{\"member\":");
+    serde_json::to_writer(&mut *body, &row[MEMBER])?;
+    write_fields(body, row, [NAME, AVATAR_URL, ATTRIBUTES])?;
+    body.push(b'}');
+    Ok(())
+}
+
+/// Writes those of the fields that the row has, each after a comma.
+fn write_fields(
+    body: &mut Vec<u8>,
+    row: &Row<'_>,
+    fields: impl IntoIterator<Item = usize>,
+) -> io::Result<()> {
+    for field in fields {
+        let Some(text) = &row[field] else { continue };
+        write!(body, ",\"{}\":", FIELDS[field])?;
+        if is_json(field) {
+            body.extend_from_slice(text.as_bytes());
+        } else {
+            serde_json::to_writer(&mut *body, text)?;
+        }
+    }
+    Ok(())
 }
 
 /// The names of ignored columns.
@@ -282,23 +351,6 @@ impl Ignored {
         let names: Vec<String> = self.names.iter().map(|name| shortened(name)).collect();
         Some(names.join(", "))
     }
-}
-
-/// What is sent for a field that is JSON: the number of a score, as written; data in its canonical form, or nothing for
-/// `null`.
-pub(super) fn json_field(column: usize, text: &str) -> Result<Option<Cow<'_, str>>, String> {
-    let text = text.trim_ascii();
-    if column == SCORE {
-        let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit())
-            && serde_json::from_str::<IgnoredAny>(text).is_ok();
-        let shown = || format!("the score {} is not a number", shortened(text));
-        return is_number.then_some(Some(text.into())).ok_or_else(shown);
-    }
-    if text == "null" {
-        return Ok(None);
-    }
-    let data = EntryData::parse(text).map_err(|error| format!("the data {error}"))?;
-    Ok(Some(data.as_str().to_owned().into()))
 }
 
 /// Stops reading a file whose content is invalid from this line on.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use indicatif::{HumanCount, HumanDuration};
 use serde::{Deserialize, Serialize};
 
-use super::rejects::Rejection;
+use super::rejects::{Place, Rejection};
+use super::sender::ItemStatus;
 use crate::cli::text::printable;
 use crate::domain::time::Timestamp;
 
@@ -41,6 +42,10 @@ pub(super) struct Tally {
     pub(super) queued: u64,
     /// How many had a generated id.
     pub(super) generated: u64,
+    /// Profiles that were stored.
+    pub(super) profiles: u64,
+    /// Lines of an export that have no member any more.
+    pub(super) skipped: u64,
     /// Not taken, by kind: the name of a problem, or `unreadable`.
     pub(super) rejected: BTreeMap<String, Rejected>,
 }
@@ -59,8 +64,8 @@ pub(super) struct Rejected {
 /// A row that was rejected.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct Example {
-    /// The line on which it begins, from 1.
-    pub(super) line: u64,
+    #[serde(flatten)]
+    pub(super) place: Place,
     pub(super) detail: String,
 }
 
@@ -96,10 +101,28 @@ impl Tally {
         }
         if rejected.examples.len() < EXAMPLES_MAX {
             rejected.examples.push(Example {
-                line: rejection.source.line,
+                place: rejection.source.place,
                 detail: rejection.detail.clone(),
             });
         }
+    }
+
+    /// Counts what was taken.
+    pub(super) fn count(&mut self, status: ItemStatus) {
+        match status {
+            ItemStatus::Applied => self.applied += 1,
+            ItemStatus::Unchanged => self.unchanged += 1,
+            ItemStatus::Duplicate => self.duplicate += 1,
+            ItemStatus::Queued => self.queued += 1,
+            ItemStatus::Stored => self.profiles += 1,
+            // Rows are counted with their reasons.
+            ItemStatus::Rejected => {}
+        }
+    }
+
+    /// Whether any event was taken.
+    pub(super) fn has_events(&self) -> bool {
+        self.applied + self.unchanged + self.duplicate + self.queued > 0
     }
 
     /// Adds the counts of further rows that were taken.
@@ -110,6 +133,29 @@ impl Tally {
         self.duplicate_resent += more.duplicate_resent;
         self.queued += more.queued;
         self.generated += more.generated;
+        self.profiles += more.profiles;
+        self.skipped += more.skipped;
+    }
+
+    /// Writes the kinds of rejections, with examples.
+    pub(super) fn fmt_reasons(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (kind, of_kind) in &self.rejected {
+            let (title, count) = (&of_kind.title, HumanCount(of_kind.count));
+            write!(f, "\n    {kind} ({title}): {count}")?;
+            for Example { place, detail } in &of_kind.examples {
+                write!(f, "\n      {place}: {detail}")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The exit status of the process: 0 if all rows were taken, 2 if some were rejected.
+    pub(super) fn exit_status(&self) -> u8 {
+        if self.rejected.is_empty() {
+            STATUS_DONE
+        } else {
+            STATUS_REJECTED
+        }
     }
 
     /// How many rows were rejected.
@@ -119,30 +165,13 @@ impl Tally {
 }
 
 impl Summary {
-    /// The exit status of the process: 0 if all rows were taken, 2 if some were rejected.
-    pub(super) fn exit_status(&self) -> u8 {
-        if self.tally.rejected.is_empty() {
-            STATUS_DONE
-        } else {
-            STATUS_REJECTED
-        }
-    }
-
     fn fmt_rejected(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rejected = &self.tally.rejected;
         match &self.rejects {
-            _ if rejected.is_empty() => {}
+            _ if self.tally.rejected.is_empty() => {}
             Some(path) => write!(f, "  (all in {})", printable(&path.display().to_string()))?,
             None => f.write_str("  (--rejects FILE writes all of them to a file)")?,
         }
-        for (kind, of_kind) in rejected {
-            let (title, count) = (&of_kind.title, HumanCount(of_kind.count));
-            write!(f, "\n    {kind} ({title}): {count}")?;
-            for Example { line, detail } in &of_kind.examples {
-                write!(f, "\n      line {line}: {detail}")?;
-            }
-        }
-        Ok(())
+        self.tally.fmt_reasons(f)
     }
 
     /// Writes what generated ids ensure.
@@ -175,21 +204,23 @@ impl fmt::Display for Summary {
         if let Some(rate) = rate(done, self.elapsed) {
             write!(f, ", {} per second", HumanCount(rate))?;
         }
-        let line = |f: &mut fmt::Formatter<'_>, name, count| {
-            let count = HumanCount(count).to_string();
-            write!(f, "\n  {name:<10} {count:>12}")
-        };
-        line(f, "applied", tally.applied)?;
-        line(f, "unchanged", tally.unchanged)?;
-        line(f, "duplicate", tally.duplicate)?;
+        fmt_count(f, "applied", tally.applied)?;
+        fmt_count(f, "unchanged", tally.unchanged)?;
+        fmt_count(f, "duplicate", tally.duplicate)?;
         if tally.duplicate_resent > 0 {
             let resent = HumanCount(tally.duplicate_resent);
             write!(f, "  ({resent} sent before by this import, counted once)")?;
         }
-        if tally.queued > 0 {
-            line(f, "queued", tally.queued)?;
+        for (name, count) in [("queued", tally.queued), ("profiles", tally.profiles)] {
+            if count > 0 {
+                fmt_count(f, name, count)?;
+            }
         }
-        line(f, "rejected", tally.rejected_count())?;
+        if tally.skipped > 0 {
+            fmt_count(f, "skipped", tally.skipped)?;
+            f.write_str("  (erased members)")?;
+        }
+        fmt_count(f, "rejected", tally.rejected_count())?;
         self.fmt_rejected(f)?;
         if tally.generated > 0 {
             write!(f, "\n{} ", HumanCount(tally.generated))?;
@@ -197,6 +228,12 @@ impl fmt::Display for Summary {
         }
         Ok(())
     }
+}
+
+/// Writes a line with a count.
+pub(super) fn fmt_count(f: &mut fmt::Formatter<'_>, name: &str, count: u64) -> fmt::Result {
+    let count = HumanCount(count).to_string();
+    write!(f, "\n  {name:<10} {count:>12}")
 }
 
 /// Rows per second, if there is a time to divide by.
@@ -212,7 +249,8 @@ mod tests {
     use crate::cli::text::TEXT_CHARS_MAX;
 
     fn rejection(kind: &str, title: &str, line: u64, detail: &str) -> Rejection {
-        Rejection::new(Source { line, text: None }, kind, title, detail)
+        let place = Place::Line(line);
+        Rejection::new(Source { place, text: None }, kind, title, detail)
     }
 
     #[test]
@@ -269,7 +307,7 @@ mod tests {
              again, so import fixed rows alone. Importing this file again is safe until 2026-11-21T12:00:00.000Z; later it is \
              refused"
         );
-        assert_eq!(summary.exit_status(), 2);
+        assert_eq!(summary.tally.exit_status(), 2);
 
         for (is_stream, expected) in [
             (false, "Importing this file again is refused from now on"),

@@ -14,12 +14,13 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Notify;
 
 use super::record::ImportRecord;
+use super::rejects::Place;
 use super::summary::Rejected;
 use super::*;
 use crate::cli::args::Secret;
@@ -77,11 +78,16 @@ struct Fake {
     reply: Box<dyn Fn(usize) -> Reply + Send + Sync>,
     idempotency: Mutex<&'static str>,
     version: Mutex<&'static str>,
+    /// `None` if the key may not read it.
+    definition: Mutex<Option<Value>>,
     /// The ids that the board remembers.
     remembered: Mutex<HashSet<String>>,
     /// How often each member's event was counted; the members of a test are different.
     counted: Mutex<HashMap<String, u32>>,
     requests: Mutex<Vec<Vec<Event>>>,
+    takes_profiles: Mutex<bool>,
+    /// The profiles of each request. Those with the name `bad` are rejected.
+    profiles: Mutex<Vec<Vec<Value>>>,
     authorization: Mutex<Option<String>>,
     hangs: Notify,
 }
@@ -115,15 +121,20 @@ impl Scene {
             reply: Box::new(reply),
             idempotency: Mutex::new("1h"),
             version: Mutex::new("1-1"),
+            definition: Mutex::default(),
             remembered: Mutex::default(),
             counted: Mutex::default(),
             requests: Mutex::default(),
+            takes_profiles: Mutex::new(true),
+            profiles: Mutex::default(),
             authorization: Mutex::default(),
             hangs: Notify::new(),
         });
         let router = Router::new()
             .route("/v1/boards/b/summary", get(board))
+            .route("/v1/boards/b", get(definition))
             .route("/v1/events", post(events))
+            .route("/v1/profiles", post(profiles))
             .fallback(async || problem(404, "board-not-found"))
             .with_state(Arc::clone(&fake));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -162,7 +173,11 @@ impl Scene {
             restart: false,
             resume_anyway: false,
             rejects: None,
+            format: None,
+            columns: Vec::new(),
             at: None,
+            profiles: false,
+            from_export: false,
             dry_run: false,
             sorted_sets: SortedSetArgs::default(),
             sync: false,
@@ -239,6 +254,26 @@ impl Scene {
             .collect()
     }
 
+    fn profiles(&self) -> Vec<Value> {
+        self.fake.profiles.lock().concat()
+    }
+
+    async fn dry_run(&self, name: &str) -> String {
+        let shown = self.shown.clone();
+        let surroundings = Surroundings {
+            limits: self.limits,
+            drain_time_max: Duration::ZERO,
+            fallback: PathBuf::new(),
+            progress: move |bytes| ImportProgress::lines(bytes, Box::new(shown)),
+        };
+        let args = ImportArgs {
+            profiles: true,
+            ..self.args(name)
+        };
+        let found = dry_run::run(&args, surroundings).await.unwrap();
+        found.to_string()
+    }
+
     fn path_of_record(&self, name: &str) -> PathBuf {
         let name = format!("{name}.b.standings-import.json");
         self.folder.path().join(name)
@@ -266,6 +301,33 @@ async fn board(State(fake): State<Arc<Fake>>) -> Response {
     let (idempotency, version) = (*fake.idempotency.lock(), *fake.version.lock());
     let body = json!({"board": "b", "title": "", "idempotency": idempotency, "version": version});
     axum::Json(body).into_response()
+}
+
+async fn definition(State(fake): State<Arc<Fake>>) -> Response {
+    match &*fake.definition.lock() {
+        Some(definition) => axum::Json(definition.clone()).into_response(),
+        None => problem(403, "forbidden"),
+    }
+}
+
+async fn profiles(State(fake): State<Arc<Fake>>, body: Bytes) -> Response {
+    assert!(body.len() <= crate::http::extract::BODY_BYTES_MAX);
+    if !*fake.takes_profiles.lock() {
+        return problem(403, "forbidden");
+    }
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let profiles = body["profiles"].as_array().unwrap();
+    fake.profiles.lock().push(profiles.clone());
+    let result = |profile: &Value| {
+        let problem = json!({"type": "/problems/validation-failed", "title": "A title", "detail": "/name: is bad"});
+        if profile["name"] == "bad" {
+            json!({"status": "rejected", "member": profile["member"], "problem": problem})
+        } else {
+            json!({"status": "stored", "profile": profile})
+        }
+    };
+    let results: Vec<_> = profiles.iter().map(result).collect();
+    axum::Json(json!({"results": results})).into_response()
 }
 
 async fn events(
@@ -359,12 +421,19 @@ fn texts(events: &[Event]) -> Vec<(&str, &str)> {
         .collect()
 }
 
+fn line(place: Place) -> u64 {
+    match place {
+        Place::Line(line) => line,
+        Place::Pair(pair) => panic!("pair {pair}"),
+    }
+}
+
 /// The lines and details of the examples of a rejection.
 fn examples(rejected: &Rejected) -> Vec<(u64, &str)> {
     rejected
         .examples
         .iter()
-        .map(|example| (example.line, example.detail.as_str()))
+        .map(|example| (line(example.place), example.detail.as_str()))
         .collect()
 }
 
@@ -394,7 +463,11 @@ async fn csv_values_are_sent_unchanged() {
     );
     let summary = scene.import("a.csv").await;
     assert_eq!(
-        (summary.rows, summary.tally.applied, summary.exit_status()),
+        (
+            summary.rows,
+            summary.tally.applied,
+            summary.tally.exit_status()
+        ),
         (3, 3, 0)
     );
     let sent = scene.sent();
@@ -499,7 +572,7 @@ not json
     );
     let unreadable = &summary.tally.rejected["unreadable"];
     assert_eq!(
-        (summary.rows, unreadable.count, summary.exit_status()),
+        (summary.rows, unreadable.count, summary.tally.exit_status()),
         (11, 8, 2)
     );
     let examples = examples(unreadable);
@@ -531,7 +604,7 @@ async fn rows_have_the_origin_of_events() {
     );
     for file in ["a.csv", "b.ndjson"] {
         let summary = scene.import(file).await;
-        assert_eq!(summary.exit_status(), 0);
+        assert_eq!(summary.tally.exit_status(), 0);
     }
     let sent = scene.sent();
     let origins: Vec<_> = sent
@@ -598,7 +671,7 @@ async fn rejections_are_reported_by_kind_with_lines() {
     let text = summary.to_string();
     let expected = "score-out-of-range (A title): 2\n      line 3: of b\n      line 6: of d";
     assert!(text.contains(expected), "{text}");
-    assert_eq!(summary.exit_status(), 2);
+    assert_eq!(summary.tally.exit_status(), 2);
 }
 
 #[tokio::test]
@@ -1083,7 +1156,7 @@ async fn long_rows_are_not_sent_and_large_bodies_are_split() {
     let lines: Vec<_> = summary.tally.rejected["unreadable"]
         .examples
         .iter()
-        .map(|row| row.line)
+        .map(|row| line(row.place))
         .collect();
     assert_eq!(lines, [61, 62]);
     assert_eq!(scene.fake.requests.lock().len(), 4, "none is over 1 MiB");
@@ -1222,7 +1295,7 @@ async fn rejected_rows_can_be_fixed_and_imported_alone() {
             ..scene.args(name)
         };
         let summary = scene.run(args.clone()).await.unwrap();
-        assert_eq!((summary.tally.applied, summary.exit_status()), (2, 2));
+        assert_eq!((summary.tally.applied, summary.tally.exit_status()), (2, 2));
         let text = summary.to_string();
         assert!(text.contains("2  (all in "), "{text}");
         let written = std::fs::read_to_string(scene.folder.path().join(&rejects)).unwrap();
@@ -1234,7 +1307,7 @@ async fn rejected_rows_can_be_fixed_and_imported_alone() {
 
         scene.write(&rejects, mended);
         let summary = scene.import(&rejects).await;
-        assert_eq!((summary.tally.applied, summary.exit_status()), (2, 0));
+        assert_eq!((summary.tally.applied, summary.tally.exit_status()), (2, 0));
         scene.assert_counted_once(4);
     }
 }
@@ -1352,9 +1425,514 @@ async fn no_control_character_of_a_file_reaches_the_terminal() {
     assert!(message.ends_with("no column member: a b, c"), "{message}");
 }
 
+fn columns(names: &[&str]) -> Vec<ColumnName> {
+    names
+        .iter()
+        .map(|name| ColumnName::parse(name).unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn columns_can_have_other_names() {
+    for (name, content) in [
+        (
+            "a.csv",
+            "member,Player,points,score,when\nx,ann,5,7,2025-06-01T12:00:00Z\n",
+        ),
+        (
+            "b.ndjson",
+            r#"{"member":"x","Player":"ann","points":5,"score":7,"when":"2025-06-01T12:00:00Z"}"#,
+        ),
+    ] {
+        let scene = Scene::taking().await;
+        scene.write(name, content);
+        let args = ImportArgs {
+            columns: columns(&["member=Player", "score=points", "at=when"]),
+            ..scene.args(name)
+        };
+        scene.run(args.clone()).await.unwrap();
+        let sent = scene.sent();
+        assert_eq!(texts(&sent), [("ann", "5")]);
+        assert_eq!(sent[0].at.as_deref(), Some("2025-06-01T12:00:00Z"));
+        assert!(
+            scene
+                .shown()
+                .contains("ignored: member, score (known fields: id, Player, points, when,"),
+            "{}",
+            scene.shown()
+        );
+
+        // With other options the rows might count again.
+        let refused = scene.fail(name).await.to_string();
+        assert!(refused.contains("read with other options"), "{refused}");
+        let args = ImportArgs {
+            columns: columns(&["member=Player", "member=x"]),
+            ..args
+        };
+        let refused = scene.run(args).await.unwrap_err().to_string();
+        assert_eq!(refused, "--columns has member twice");
+        assert_eq!(scene.sent().len(), 1);
+    }
+    // A field may have the name that is another one's elsewhere.
+    let scene = Scene::taking().await;
+    scene.write("ids.csv", "id,score\nann,1\n");
+    let args = ImportArgs {
+        columns: columns(&["member=id"]),
+        ..scene.args("ids.csv")
+    };
+    scene.run(args).await.unwrap();
+    assert_eq!(texts(&scene.sent()), [("ann", "1")]);
+
+    let scene = Scene::taking().await;
+    scene.write("a.csv", "member,score\na,1\n");
+    let args = ImportArgs {
+        columns: columns(&["score=points", "name=score"]),
+        profiles: true,
+        ..scene.args("a.csv")
+    };
+    let refused = scene.run(args).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("the header has no column points"),
+        "{refused}"
+    );
+    let args = ImportArgs {
+        columns: columns(&["voter=user"]),
+        ..scene.args("a.csv")
+    };
+    let refused = scene.run(args).await.unwrap_err().to_string();
+    assert!(
+        refused.ends_with("line 1: the header has no column user: member, score"),
+        "{refused}"
+    );
+    assert!(scene.sent().is_empty() && scene.record("a.csv").is_none());
+}
+
+#[tokio::test]
+async fn an_import_is_resumed_with_the_same_options_only() {
+    let scene = Scene::with(1, Reply::TakeAndHang).await;
+    scene.write("a.csv", rows(25));
+    let args = ImportArgs {
+        at: Timestamp::parse("2020-01-01T00:00:00Z").ok(),
+        concurrency: 1,
+        ..scene.args("a.csv")
+    };
+    scene.crash(args.clone()).await;
+    let refused = scene.fail("a.csv").await.to_string();
+    assert!(
+        refused.contains("another import (with --at 2020-01-01T00:00:00.000Z)"),
+        "{refused}"
+    );
+    scene.run(args).await.unwrap();
+    scene.assert_counted_once(25);
+}
+
+#[tokio::test]
+async fn rows_without_a_time_can_get_one_in_the_order_of_the_file() {
+    let scene = Scene::taking().await;
+    scene.write(
+        "a.csv",
+        "member,score,at\na,1,\nb,x,\nc,1,2025-06-01T12:00:00Z\nd,1,\n",
+    );
+    let args = ImportArgs {
+        at: Timestamp::parse("2020-01-01T00:00:00Z").ok(),
+        ..scene.args("a.csv")
+    };
+    scene.run(args.clone()).await.unwrap();
+    let times: Vec<_> = scene
+        .sent()
+        .into_iter()
+        .map(|event| event.at.unwrap())
+        .collect();
+    assert_eq!(
+        times,
+        [
+            "2020-01-01T00:00:00.000Z",
+            "2025-06-01T12:00:00Z",
+            "2020-01-01T00:00:00.000003Z"
+        ]
+    );
+    let args = ImportArgs {
+        at: Some(Timestamp::MAX),
+        restart: true,
+        ..args
+    };
+    let summary = scene.run(args).await.unwrap();
+    let (line, detail) = examples(&summary.tally.rejected["unreadable"])[1];
+    assert!(
+        line == 5 && detail.starts_with("its time must be between 1900"),
+        "{detail}"
+    );
+}
+
+#[tokio::test]
+async fn what_redis_cli_prints_can_be_imported() {
+    for (format, name, content, places) in [
+        (
+            Format::RedisCsv,
+            "zset.csv",
+            "\"a \\\"b\\\"\",\"0.10000000000000001\",\"\\xc3\\xa9\",\"1e+20\",\"c\",\"inf\",\"\\xff\",\"1\"\n",
+            ["pair 3", "pair 4"],
+        ),
+        (
+            Format::RedisLines,
+            "zset.txt",
+            "a \"b\"\n0.10000000000000001\n\u{e9}\n1e+20\nc\ninf\n\n1\n",
+            ["line 5", "line 7"],
+        ),
+    ] {
+        let scene = Scene::taking().await;
+        scene.write(name, content);
+        let args = ImportArgs {
+            format: Some(format),
+            rejects: Some(scene.folder.path().join("rejects.csv")),
+            ..scene.args(name)
+        };
+        let summary = scene.run(args.clone()).await.unwrap();
+        let sent = scene.sent();
+        assert_eq!(
+            texts(&sent),
+            [("a \"b\"", "0.1"), ("\u{e9}", "100000000000000000000")]
+        );
+        let examples = &summary.tally.rejected["unreadable"].examples;
+        let shown: Vec<_> = examples.iter().map(|row| row.place.to_string()).collect();
+        assert_eq!(shown, places);
+        assert_eq!(scene.record(name).unwrap().tally, summary.tally);
+        let rejects = std::fs::read(scene.folder.path().join("rejects.csv")).unwrap();
+        let rejects = String::from_utf8_lossy(&rejects);
+        let expected = format!(
+            "rejection,member,score\n{}: unreadable: the score inf is not finite,c,inf\n",
+            places[0]
+        );
+        assert!(rejects.starts_with(&expected), "{rejects}");
+        let args = ImportArgs {
+            profiles: true,
+            ..args
+        };
+        let refused = scene.run(args).await.unwrap_err();
+        assert!(matches!(refused, ImportError::Options(_)), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_line_of_redis_cli_is_no_long_row() {
+    let scene = Scene::taking().await;
+    let pairs: Vec<_> = (1..=60_000)
+        .map(|pair| format!("\"member-{pair}\",\"{pair}\""))
+        .collect();
+    let text = pairs.join(",");
+    assert!(text.len() > rows::ROW_BYTES_MAX);
+    scene.write("zset", text);
+    let args = ImportArgs {
+        format: Some(Format::RedisCsv),
+        batch: 1_000,
+        ..scene.args("zset")
+    };
+    assert_eq!(scene.run(args).await.unwrap().tally.applied, 60_000);
+    scene.assert_counted_once(60_000);
+}
+
+#[tokio::test]
+async fn a_file_of_redis_cli_in_disorder_is_read_no_further() {
+    for (content, expected) in [
+        (
+            "a\n1\nb\nc\n2\nd\n",
+            "line 3: has a member b with the score c, which is not a number. If a member contains a line break",
+        ),
+        (
+            "a\n1\nb\n",
+            "line 3: has a member b without a score: was the file cut off?",
+        ),
+        (
+            "a\n1\nb\n2\r\n",
+            "line 3: has a member b with the score 2 , which",
+        ),
+    ] {
+        let scene = Scene::taking().await;
+        scene.write("zset.txt", content);
+        let args = ImportArgs {
+            format: Some(Format::RedisLines),
+            ..scene.args("zset.txt")
+        };
+        let message = scene.run(args).await.unwrap_err().to_string();
+        assert!(
+            message.contains(expected) && message.contains("1 rows are done"),
+            "{message}"
+        );
+        assert_eq!(texts(&scene.sent()), [("a", "1")]);
+    }
+}
+
+#[tokio::test]
+async fn profiles_are_sent_with_events() {
+    for (name, content) in [
+        (
+            "a.csv",
+            "member,score,name,avatar_url,attributes\n\
+             a,1,Ann,https://img/a.png,\"{\"\"x\"\": 1}\"\n\
+             b,2,,,\n\
+             c,,Cid,,\n\
+             d,,,,\n\
+             e,1,Eve,,[1]\n",
+        ),
+        (
+            "b.jsonl",
+            r#"{"member":"a","score":1,"name":"Ann","avatar_url":"https://img/a.png","attributes":{"x": 1}}
+{"member":"b","score":2,"name":null}
+{"member":"c","name":"Cid","attributes":null}
+{"member":"d"}
+{"member":"e","score":1,"name":"Eve","attributes":[1]}"#,
+        ),
+    ] {
+        let scene = Scene::taking().await;
+        scene.write(name, content);
+        let args = ImportArgs {
+            profiles: true,
+            ..scene.args(name)
+        };
+        let summary = scene.run(args).await.unwrap();
+        assert_eq!(texts(&scene.sent()), [("a", "1"), ("b", "2")]);
+        assert_eq!(
+            scene.profiles(),
+            [
+                json!({"member": "a", "name": "Ann", "avatar_url": "https://img/a.png", "attributes": {"x": 1}}),
+                json!({"member": "c", "name": "Cid"}),
+            ]
+        );
+        let details: Vec<_> = examples(&summary.tally.rejected["unreadable"])
+            .into_iter()
+            .map(|(_, detail)| detail)
+            .collect();
+        assert_eq!(
+            details,
+            [
+                "has neither a score nor a name",
+                "the attributes must be a JSON object"
+            ]
+        );
+        let text = summary.to_string();
+        assert!(
+            text.contains("\n  applied               2\n")
+                && text.contains("\n  profiles              2\n"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn no_event_counts_if_the_key_may_not_write_profiles() {
+    let scene = Scene::taking().await;
+    *scene.fake.takes_profiles.lock() = false;
+    scene.write("a.csv", "member,score,name\na,1,Ann\n");
+    let args = ImportArgs {
+        profiles: true,
+        ..scene.args("a.csv")
+    };
+    let refused = scene.run(args).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("is not allowed to send events and profiles (403)"),
+        "{refused}"
+    );
+    assert!(scene.sent().is_empty() && scene.record("a.csv").is_none());
+}
+
+#[tokio::test]
+async fn a_file_can_have_profiles_alone() {
+    let scene = Scene::taking().await;
+    scene.write("a.csv", "member,name\na,Ann\na,Anna\n");
+    let args = ImportArgs {
+        profiles: true,
+        batch: 1,
+        ..scene.args("a.csv")
+    };
+    for _ in 0..2 {
+        let summary = scene.run(args.clone()).await.unwrap();
+        assert_eq!(
+            (summary.tally.profiles, summary.tally.exit_status()),
+            (2, 0)
+        );
+        // Nothing counts twice, so it can be repeated at any time.
+        let begun = Timestamp::from_ms_clamped(now().ms() - 7_200_000);
+        scene.change_record("a.csv", |record| record.begun = Some(begun));
+    }
+    assert!(scene.sent().is_empty());
+    let names: Vec<_> = scene
+        .profiles()
+        .iter()
+        .map(|profile| profile["name"].clone())
+        .collect();
+    assert_eq!(
+        names,
+        ["Ann", "Anna", "Ann", "Anna"],
+        "in the order of the file"
+    );
+}
+
+#[tokio::test]
+async fn an_event_whose_profile_was_rejected_does_not_count_again() {
+    for (name, content, expected) in [
+        (
+            "a.csv",
+            "member,points,name\na,1,bad\nb,-1,Bob\nc,-1,bad\nd,1,Dan\n",
+            "rejection,member,points,name\n\
+             line 2: validation-failed: profile: /name: is bad,a,,bad\n\
+             line 3: score-out-of-range: of b,b,-1,Bob\n\
+             line 4: score-out-of-range: of c; profile: /name: is bad,c,-1,bad\n",
+        ),
+        (
+            "b.jsonl",
+            "{\"member\":\"a\",\"points\":1,\"name\":\"bad\"}\n{\"member\":\"b\",\"points\":-1,\"name\":\"Bob\"}\n\
+             {\"member\":\"c\",\"points\":-1,\"name\":\"bad\"}\n{\"member\":\"d\",\"points\":1,\"name\":\"Dan\"}\n",
+            "{\"rejection\":\"line 1: validation-failed: profile: /name: is bad\",\"member\":\"a\",\"name\":\"bad\"}\n\
+             {\"rejection\":\"line 2: score-out-of-range: of b\",\"member\":\"b\",\"points\":-1,\"name\":\"Bob\"}\n\
+             {\"rejection\":\"line 3: score-out-of-range: of c; profile: /name: is bad\",\"member\":\"c\",\"points\":-1,\"name\":\"bad\"}\n",
+        ),
+    ] {
+        let scene = Scene::new(|_| Reply::RejectNegative).await;
+        scene.write(name, content);
+        let rejects = format!("rejects-{name}");
+        let args = ImportArgs {
+            profiles: true,
+            columns: columns(&["score=points"]),
+            rejects: Some(scene.folder.path().join(&rejects)),
+            ..scene.args(name)
+        };
+        let summary = scene.run(args.clone()).await.unwrap();
+        let tally = &summary.tally;
+        assert_eq!(
+            (tally.applied, tally.profiles, tally.rejected_count()),
+            (2, 2, 3)
+        );
+        let written = std::fs::read_to_string(scene.folder.path().join(&rejects)).unwrap();
+        assert_eq!(written, expected);
+
+        scene.write(
+            &rejects,
+            written
+                .replace("bad\",", "\",")
+                .replace("\"bad\"", "\"Good\"")
+                .replace(",bad", ",Good")
+                .replace("-1", "1"),
+        );
+        let args = ImportArgs {
+            file: Some(scene.folder.path().join(&rejects)),
+            rejects: None,
+            ..args
+        };
+        let summary = scene.run(args).await.unwrap();
+        assert_eq!((summary.tally.applied, summary.tally.exit_status()), (2, 0));
+        scene.assert_counted_once(4);
+    }
+}
+
+#[tokio::test]
+async fn an_export_is_read_back() {
+    for (name, content) in [
+        (
+            "a.csv",
+            "\u{feff}rank,member,score,reached_at,name,avatar_url,attributes\n\
+             1,'=cid,5,2026-11-20T10:00:00.000001Z,'@Cid,https://img/c.png,\"{\"\"x\"\":1}\"\n\
+             2,,4,2026-11-20T10:00:00.000Z,,,\n\
+             3,''x,-1.5,,,,\n",
+        ),
+        (
+            "b.ndjson",
+            r#"{"rank":1,"member":"=cid","score":5,"reached_at":"2026-11-20T10:00:00.000001Z","profile":{"name":"@Cid","avatar_url":"https://img/c.png","attributes":{"x":1}}}
+{"rank":2,"member":null,"score":4,"reached_at":"2026-11-20T10:00:00.000Z","profile":null}
+{"rank":3,"member":"'x","score":-1.5,"profile":null}"#,
+        ),
+    ] {
+        let scene = Scene::taking().await;
+        scene.write(name, content);
+        let args = ImportArgs {
+            from_export: true,
+            profiles: true,
+            ..scene.args(name)
+        };
+        let summary = scene.run(args).await.unwrap();
+        let sent = scene.sent();
+        assert_eq!(texts(&sent), [("=cid", "5"), ("'x", "-1.5")]);
+        let times: Vec<_> = sent.iter().map(|event| event.at.as_deref()).collect();
+        assert_eq!(times, [Some("2026-11-20T10:00:00.000001Z"), None]);
+        assert_eq!(
+            scene.profiles(),
+            [
+                json!({"member": "=cid", "name": "@Cid", "avatar_url": "https://img/c.png", "attributes": {"x": 1}})
+            ]
+        );
+        let text = summary.to_string();
+        assert!(
+            text.contains("\n  skipped               1  (erased members)\n"),
+            "{text}"
+        );
+        assert_eq!((summary.rows, summary.tally.exit_status()), (3, 0));
+    }
+    let scene = Scene::taking().await;
+    scene.write("b.csv", "rank,member,score,reached_at\n1,a,1,\n");
+    scene.import("b.csv").await;
+    assert!(
+        scene.shown().contains("Then add --from-export"),
+        "{}",
+        scene.shown()
+    );
+    scene.write("a.csv", "member,score\n'a,1\n");
+    let args = ImportArgs {
+        from_export: true,
+        ..scene.args("a.csv")
+    };
+    let refused = scene.run(args).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("no column rank") && refused.ends_with("is it an export?"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_would_happen_and_sends_nothing() {
+    let scene = Scene::taking().await;
+    scene.write(
+        "a.csv",
+        "member,score,at,name\n\
+         a,1,2025-06-01T12:00:00Z,Ann\n\
+         a,2,2025-06-02T12:00:00Z,\n\
+         b,0.5,2025-06-01T12:00:00Z,\n\
+         c,-1,2025-06-01T12:00:00Z,\n\
+         d,1,2020-06-01T12:00:00Z,\n\
+         e,1,,a\u{202e}b\n\
+         ,1,,\n",
+    );
+    *scene.fake.definition.lock() = Some(json!({
+        "board": "b", "windows": ["day", "all"], "accept_late": "any", "score_min": 0, "opens_at": "2021-01-01T00:00:00Z"
+    }));
+    let text = scene.dry_run("a.csv").await;
+    let begin = "7 rows; nothing was sent\n  events                3\n  profiles              1\n  rejected              5";
+    assert!(text.starts_with(begin), "{text}");
+    for expected in [
+        "\n    board-closed (",
+        "\n      line 6: board b accepts events",
+        "\n    score-out-of-range (",
+        "\n      line 4: score 0.5 has more decimals (1) than the board keeps (0)",
+        "\n      line 5: score -1 is below this board's minimum, 0",
+        "\n    unreadable (Row can't be read): 1\n      line 8: has no member",
+        "\n      line 7: profile: /name: ",
+        "\nTimes: 2025-06-01T12:00:00.000Z to 2025-06-02T12:00:00.000Z\n1 events have no time",
+        "\nMembers: about 2\nMemory in Redis: about 1.16 KiB, for 5 entries of standings and 3 event ids",
+    ] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    *scene.fake.definition.lock() = None;
+    let text = scene.dry_run("a.csv").await;
+    assert!(text.contains("  events                6\n"), "{text}");
+    assert!(
+        text.ends_with("needs a key with the scope `configure`"),
+        "{text}"
+    );
+    assert!(scene.sent().is_empty() && scene.profiles().is_empty());
+    assert_eq!(std::fs::read_dir(scene.folder.path()).unwrap().count(), 1);
+}
+
 #[test]
 fn the_help_names_every_field() {
-    for field in COLUMNS {
+    for field in FIELDS {
         assert!(help().contains(&format!(" {field}")), "{field}");
     }
 }
@@ -1378,7 +1956,8 @@ fn the_arguments_are_bounded_and_keep_the_key_secret() {
             .concat(),
         )
     };
-    let args = parse(&[]).unwrap();
+    let args = parse(&["--columns", "member=player,score=points"]).unwrap();
+    assert_eq!(args.import.columns.len(), 2);
     assert!(!format!("{args:?}").contains("hush"));
     assert_eq!((args.import.batch, args.import.concurrency), (1_000, 4));
     for bad in [
@@ -1386,6 +1965,9 @@ fn the_arguments_are_bounded_and_keep_the_key_secret() {
         ["--batch", "1001"],
         ["--concurrency", "65"],
         ["--board", "a/b"],
+        ["--format", "xml"],
+        ["--columns", "a=b"],
+        ["--at", "yesterday"],
     ] {
         assert!(parse(&bad).is_err(), "{bad:?}");
     }

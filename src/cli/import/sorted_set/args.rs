@@ -48,6 +48,13 @@ pub struct SortedSetArgs {
     /// Round scores to this number of decimals, 0 to 6. Without it scores with more decimals than the board keeps are refused.
     #[arg(long, requires = "from_redis", value_name = "DECIMALS", value_parser = parse_decimals)]
     pub round: Option<Decimals>,
+    /// Also write the names of members, from this hash: its fields are the members, its values their names, or JSON objects that
+    /// have the name in --name-field. A name replaces the member's profile. The API key must be for all boards.
+    #[arg(long, requires = "from_redis", value_name = "HASH")]
+    pub profiles_from_hash: Option<String>,
+    /// The field with the name, if the values of --profiles-from-hash are JSON objects.
+    #[arg(long, requires = "profiles_from_hash", value_name = "FIELD")]
+    pub name_field: Option<String>,
     /// How members with equal scores are ordered.
     #[arg(long, requires = "from_redis", value_enum, default_value_t)]
     pub ties: TieOrder,

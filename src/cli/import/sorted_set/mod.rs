@@ -10,6 +10,7 @@
 //!
 //! `target.rs` is the board, and knows what must be true of it. `args.rs` has the options.
 //!
+//! - **Names** come from a hash of the other Redis, for the members of each chunk, as profiles.
 //! - **Nothing is sent before all of it was checked**: the board, the names of the sorted sets, and every score.
 //! - **Each member is one event**, with an old time, so that running periods stay empty. The times keep the order of equal
 //!   scores.
@@ -88,7 +89,8 @@ async fn run(work: &Work) -> Result<Totals, Failure> {
         RetryLimits::default(),
         log,
     )?;
-    let target = Target::read(&client).await?;
+    let sender = BatchSender::new(client);
+    let target = Target::read(&sender).await?;
     let source = Source::connect(&work.address, work.source_password()).await?;
     let sets = names::find(&source, work, &target).await?;
     target.check(work, &sets)?;
@@ -96,7 +98,6 @@ async fn run(work: &Work) -> Result<Totals, Failure> {
     let checks = Checks::new(work, &target);
     let round = fastrand::u64(..);
     let copies = check_all(&source, &sets, &checks, work).await?;
-    let sender = BatchSender::new(client);
     let mut totals = Totals::default();
     for (set, copied) in sets.iter().zip(copies) {
         let copy = match copied {

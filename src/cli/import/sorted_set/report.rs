@@ -9,21 +9,9 @@ use super::copy::Copy;
 use super::names::SortedSet;
 use super::target::Target;
 use super::transfer::Counts;
+use crate::cli::import::cost::Cost;
 use crate::cli::text::printable;
-use crate::domain::board::Ranking;
-use crate::domain::ties::Ties;
 use crate::domain::time::Timestamp;
-
-/// About what a member of a standing takes in Redis, in bytes (docs/scaling.md, "Cost").
-const MEMBER_BYTES: u64 = 190;
-/// The same with `ties: member`.
-const TIELESS_MEMBER_BYTES: u64 = 105;
-/// What distinct scores add.
-const DENSE_BYTES: u64 = 100;
-/// What a remembered id takes.
-const ID_BYTES: u64 = 80;
-/// What a kept event takes, in place of its id.
-const KEPT_EVENT_BYTES: u64 = 220;
 
 /// The outcome for one sorted set.
 pub(super) struct Report<'a> {
@@ -48,26 +36,11 @@ pub(super) struct Totals {
 }
 
 impl Report<'_> {
-    /// About how much memory the events take, in bytes: for good, and while their ids are remembered.
-    fn memory(&self) -> (u64, u64) {
-        let definition = &self.target.board.definition;
-        let entry = match definition.ties {
-            Ties::Member => TIELESS_MEMBER_BYTES,
-            Ties::First | Ties::Last => MEMBER_BYTES,
-        };
-        let dense = if definition.ranking == Ranking::Dense {
-            DENSE_BYTES
-        } else {
-            0
-        };
+    /// About how much memory the events take, in bytes.
+    fn memory(&self) -> u64 {
+        let Cost { entry, event } = Cost::of(&self.target.board.definition);
         let standings = self.target.board.recorded_units().count() as u64;
-        let standings = standings * (entry + dense);
-        let (kept, remembered) = match definition.history {
-            Some(_) => (KEPT_EVENT_BYTES, 0),
-            None => (0, ID_BYTES),
-        };
-        let events = self.counts.sent;
-        (events * (standings + kept), events * remembered)
+        self.counts.sent * (standings * entry + event)
     }
 
     fn fmt_sent(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,12 +59,10 @@ impl Report<'_> {
             f.write_str("  sent before")?;
         }
         if self.work.is_dry {
-            let (kept, remembered) = self.memory();
-            let (kept, all) = (HumanBytes(kept), HumanBytes(kept + remembered));
             write!(
                 f,
-                "\n  memory     about {kept} in Redis, and {all} until their ids are forgotten ({})",
-                self.target.idempotency()
+                "\n  memory     about {} in Redis",
+                HumanBytes(self.memory())
             )?;
         }
         Ok(())
@@ -110,6 +81,7 @@ impl fmt::Display for Report<'_> {
             self.fmt_sent(f)?;
         }
         for (name, count, hint) in [
+            ("profiles", counts.profiles, ""),
             ("rounded", copy.rounded, ""),
             ("refused", copy.refused_count(), "  left out by --skip"),
             (

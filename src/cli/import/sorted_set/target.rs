@@ -1,17 +1,18 @@
 //! The board that members come over to: what must be true of it, and the scores that it has.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use reqwest::Method;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::args::{Task, TieOrder, Work};
 use super::names::SortedSet;
 use crate::cli::Failure;
 use crate::cli::client::Client;
-use crate::domain::board::{AcceptLate, Board, Definition, Ingest, Order, Update};
-use crate::domain::clock::Clock;
+use crate::cli::import::now;
+use crate::cli::import::sender::BatchSender;
+use crate::domain::board::{AcceptLate, Board, FIRST_AMENDMENT, Ingest, Order, Update};
 use crate::domain::period::{Period, Unit};
 use crate::domain::score::Score;
 use crate::domain::ties::Ties;
@@ -58,19 +59,14 @@ struct EntryAnswer {
 
 impl Target {
     /// Reads the board's definition.
-    pub(super) async fn read(client: &Client) -> Result<Self, Failure> {
-        let request = || client.board_request(Method::GET, "");
-        let first_contact_max = client.limits.first_contact_max;
-        let mut answer: Map<String, Value> = client
-            .ask(request, "reading the board", first_contact_max)
-            .await?;
-        answer.remove("board");
-        let definition: Definition = serde_json::from_value(Value::Object(answer))
-            .map_err(|error| format!("the board has a definition of another release: {error}"))?;
-        let id = client.board().clone();
+    pub(super) async fn read(sender: &BatchSender) -> Result<Self, Failure> {
+        let definition = sender.definition().await?.ok_or(
+            "the board's definition can't be read: the API key lacks the scope `configure`, or another release wrote it",
+        )?;
+        let id = sender.client().board().clone();
         Ok(Self {
-            board: Board::new(id, definition, 1, 1, Default::default()),
-            now: Timestamp::from_us_clamped(Clock::local_us()),
+            board: Board::new(id, definition, 0, FIRST_AMENDMENT, BTreeMap::new()),
+            now: now(),
         })
     }
 

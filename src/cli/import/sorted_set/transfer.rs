@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use indicatif::HumanCount;
 use serde::Serialize;
@@ -16,8 +17,8 @@ use super::target::{Here, Target};
 use super::times::Times;
 use crate::cli::Failure;
 use crate::cli::import::memory::Memory;
-use crate::cli::import::rejects::{Rejection, Source as Row};
-use crate::cli::import::rows::Batch;
+use crate::cli::import::rejects::{Place, Rejection, Source as Row};
+use crate::cli::import::rows::{Batch, SentRow};
 use crate::cli::import::sender::BatchSender;
 use crate::cli::text::{printable, shortened};
 use crate::domain::board::Update;
@@ -59,6 +60,8 @@ pub(super) struct Counts {
     pub(super) sent: u64,
     /// An earlier run had sent the event.
     pub(super) duplicate: u64,
+    /// Their names are written as profiles; in a dry run, they would be.
+    pub(super) profiles: u64,
     /// They have another score here, and no event was sent.
     pub(super) different: u64,
     /// They have a better score here, which the board keeps.
@@ -110,6 +113,17 @@ struct Event<'a> {
     at: String,
 }
 
+#[derive(Serialize)]
+struct Profiles<'a> {
+    profiles: Vec<NamedMember<'a>>,
+}
+
+#[derive(Serialize)]
+struct NamedMember<'a> {
+    member: &'a str,
+    name: String,
+}
+
 impl Transfer<'_> {
     pub(super) async fn run(&self) -> Result<Counts, Failure> {
         let members = self.copy.members.len();
@@ -135,8 +149,9 @@ impl Transfer<'_> {
     /// Compares some members, and sends what is missing.
     async fn carry(&self, places: std::ops::Range<usize>) -> Result<Counts, Failure> {
         let mut counts = Counts::default();
-        let places: Vec<usize> = places.collect();
-        let mut differing = self.look(&places, &mut counts).await?;
+        let mut differing = self
+            .look(&places.clone().collect::<Vec<_>>(), &mut counts)
+            .await?;
         counts.equal = settle(&mut differing);
         if self.work.task != Task::Import && !differing.is_empty() {
             tokio::time::sleep(SETTLING_TIME).await;
@@ -148,6 +163,7 @@ impl Transfer<'_> {
             counts.changing += before - again.len() as u64;
             differing = again;
         }
+        let names = self.names(places).await?;
         let mut events = Vec::new();
         for pair in differing {
             match self.step(&pair) {
@@ -163,10 +179,33 @@ impl Transfer<'_> {
         }
         if self.work.is_dry {
             counts.sent += events.len() as u64;
-        } else if !events.is_empty() {
-            self.send(&events, &mut counts).await?;
+            counts.profiles += names.len() as u64;
+        } else if !(events.is_empty() && names.is_empty()) {
+            self.send(&events, names, &mut counts).await?;
         }
         Ok(counts)
+    }
+
+    /// The names of members, with their places, if they are to come over.
+    async fn names(&self, places: std::ops::Range<usize>) -> Result<Vec<(usize, String)>, Failure> {
+        let sets = &self.work.sets;
+        let (Some(hash), Task::Import | Task::Sync) = (&sets.profiles_from_hash, self.work.task)
+        else {
+            return Ok(Vec::new());
+        };
+        let ids = places.clone().map(|place| self.member_id(place));
+        let values = self.source.values(hash, ids).await?;
+        let name = |value: String| match &sets.name_field {
+            None => Some(value),
+            Some(field) => {
+                let fields: serde_json::Value = serde_json::from_str(&value).ok()?;
+                Some(fields.get(field)?.as_str()?.to_owned())
+            }
+        };
+        let named = places.zip(values);
+        Ok(named
+            .filter_map(|(place, value)| Some((place, name(value?)?)))
+            .collect())
     }
 
     /// Reads the scores of members in both places. A member that the sorted set has lost, or whose score can't come over
@@ -249,33 +288,32 @@ impl Transfer<'_> {
         }
     }
 
+    /// Sends events and names, each with its place.
     async fn send(
         &self,
         events: &[(usize, Score, Timestamp)],
+        names: Vec<(usize, String)>,
         counts: &mut Counts,
     ) -> Result<(), Failure> {
-        let decimals = self.target.board.definition.decimals;
-        let body = Events {
-            events: events
-                .iter()
-                .map(|(place, score, at)| Event {
-                    board: self.target.board.id.as_str(),
-                    id: self.event_id(self.member_id(*place)),
-                    member: self.member_id(*place),
-                    score: score.shown(decimals),
-                    at: at.to_string(),
-                })
-                .collect(),
+        let with_event = events.iter().map(|(place, ..)| *place);
+        let with_profile = names.iter().map(|(place, _)| *place);
+        // All profiles first, then all events, as their answers come.
+        let sent = |place: usize, has_event: bool| SentRow {
+            source: Row {
+                place: Place::Pair(place as u64),
+                text: None,
+            },
+            has_event,
+            has_profile: !has_event,
         };
-        let rows = events.iter().map(|(place, ..)| Row {
-            line: *place as u64,
-            text: None,
-        });
+        let sent = with_profile
+            .map(|place| sent(place, false))
+            .chain(with_event.map(|place| sent(place, true)));
         let batch = Batch {
-            first_row: events[0].0 as u64,
-            rows: events.len() as u64,
-            body: serde_json::to_vec(&body)?.into(),
-            sources: rows.collect(),
+            rows: (events.len() + names.len()) as u64,
+            sent: sent.collect(),
+            events: self.events(events)?,
+            profiles: self.profiles(names)?,
             ..Batch::default()
         };
         let memory = Memory {
@@ -285,19 +323,50 @@ impl Transfer<'_> {
         let (tally, rejections) = self.sender.send(&batch, memory).await?;
         counts.sent += tally.applied + tally.unchanged + tally.queued;
         counts.duplicate += tally.duplicate;
+        counts.profiles += tally.profiles;
         for rejection in rejections {
             self.reject(&rejection, counts);
         }
         Ok(())
     }
 
+    fn events(&self, events: &[(usize, Score, Timestamp)]) -> serde_json::Result<Option<Bytes>> {
+        if events.is_empty() {
+            return Ok(None);
+        }
+        let board = &self.target.board;
+        let event = |(place, score, at): &(usize, Score, Timestamp)| Event {
+            board: board.id.as_str(),
+            id: self.event_id(self.member_id(*place)),
+            member: self.member_id(*place),
+            score: score.shown(board.definition.decimals),
+            at: at.to_string(),
+        };
+        let events = events.iter().map(event).collect();
+        Ok(Some(serde_json::to_vec(&Events { events })?.into()))
+    }
+
+    fn profiles(&self, names: Vec<(usize, String)>) -> serde_json::Result<Option<Bytes>> {
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let profile = |(place, name)| NamedMember {
+            member: self.member_id(place),
+            name,
+        };
+        let profiles = names.into_iter().map(profile).collect();
+        Ok(Some(serde_json::to_vec(&Profiles { profiles })?.into()))
+    }
+
     fn reject(&self, rejection: &Rejection, counts: &mut Counts) {
         let kind = rejection.kind.clone();
         let (count, examples) = counts.rejected.entry(kind).or_default();
         *count += 1;
-        let place = usize::try_from(rejection.source.line).unwrap_or(usize::MAX);
+        let (Place::Pair(place) | Place::Line(place)) = rejection.source.place;
+        let member = usize::try_from(place).ok();
+        let member = member.and_then(|place| self.copy.members.get(place));
         if examples.len() < EXAMPLES_MAX
-            && let Some(Member { id, .. }) = self.copy.members.get(place)
+            && let Some(Member { id, .. }) = member
         {
             examples.push(format!("{}: {}", shortened(id), rejection.detail));
         }
@@ -329,6 +398,7 @@ impl Counts {
         self.equal += more.equal;
         self.sent += more.sent;
         self.duplicate += more.duplicate;
+        self.profiles += more.profiles;
         self.different += more.different;
         self.better += more.better;
         self.changing += more.changing;
