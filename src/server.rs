@@ -261,6 +261,7 @@ async fn begin(
         sender: Sender::new(args.webhook_allow_private),
         queue_bounds: args.queue_bounds(),
         name_search: args.name_search(),
+        snapshot_bounds: args.snapshot_bounds(),
     };
     let engine = setup.engine(store, Clock::system());
     first_contact(&engine, setting_of(args)).await?;

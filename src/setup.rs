@@ -7,6 +7,7 @@ use crate::access::stream_tokens::work::StreamSecret;
 use crate::core::Engine;
 use crate::core::hooks::Hooks;
 use crate::core::jobs::instances::Presence;
+use crate::core::read::snapshot::{SnapshotBounds, Snapshots};
 use crate::corrections::revocations;
 use crate::corrections::revocations::job::RevocationSchedule;
 use crate::domain::clock::Clock;
@@ -66,6 +67,8 @@ pub struct Setup {
     pub queue_bounds: QueueBounds,
     /// Whether members can be found by their names.
     pub name_search: NameSearch,
+    /// What exports of standings that are not final may take.
+    pub snapshot_bounds: SnapshotBounds,
     /// The log that queued events go through, if there is one.
     pub log: Option<Arc<dyn EventLog>>,
 }
@@ -75,6 +78,7 @@ impl Setup {
     pub fn engine(self, store: Store, clock: Clock) -> Arc<Engine> {
         let mut engine = Engine::new(store, clock, &HOOKS);
         engine.presence = Presence::new(self.part);
+        engine.snapshots = Snapshots::new(self.snapshot_bounds);
         let states = &mut engine.states;
         // Access.
         states.adopt(Keyring::default());

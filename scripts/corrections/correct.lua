@@ -1,5 +1,5 @@
 -- correct.lua: changes rows of a member, or adds one, and makes its entries again from what then counts (lib/history.lua).
--- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/changed.lua, lib/standing.lua, lib/hidden.lua, lib/follow.lua, lib/return.lua, lib/flush_last.lua, lib/expiry.lua, lib/periods.lua, lib/erasures.lua, lib/record.lua, lib/turnouts.lua, lib/ordered.lua, lib/history.lua, lib/derived.lua, lib/sums.lua, lib/past_initial.lua
+-- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/changed.lua, lib/standing.lua, lib/hidden.lua, lib/follow.lua, lib/return.lua, lib/flush_last.lua, lib/expiry.lua, lib/periods.lua, lib/erasures.lua, lib/record.lua, lib/turnouts.lua, lib/ordered.lua, lib/history.lua, lib/derived.lua, lib/sums.lua, lib/past_initial.lua, lib/trail.lua
 --
 -- The caller has read the rows of the member since the correction began (watch.lua), and says what they add to each
 -- standing, in one call or in several: those before the last one only fold. The last one changes everything in one step,
@@ -56,7 +56,7 @@ local HEAD, REGISTRY = KEYS[1], KEYS[2]
 require_slot(HEAD)
 local args = cmsgpack.unpack(ARGV[1])
 local layout, member = args.layout, args.member
-local head = call('HMGET', HEAD, 'version', 'watched', 'moving', 'hides', 'closed_until', 'erased', 'accepted')
+local head = call('HMGET', HEAD, 'version', 'watched', 'moving', 'hides', 'closed_until', 'erased', 'accepted', 'trail')
 if head[1] ~= args.version then return {'STALE'} end
 load_history()
 local number, _, watched = parts_of_watch(head[2])
@@ -228,6 +228,11 @@ if head[4] then
   open_hides(head[4], REGISTRY)
 end
 if head[3] then start_capture(head[3]) end
+local trail
+if head[8] then
+  load_trail()
+  trail = open_trail(HEAD, REGISTRY, head[8])
+end
 if erasure then return_hide(HEAD, REGISTRY, erasure, member, args.now) end
 load_periods()
 -- The turnouts that an added event counts in, and their indexes.
@@ -296,4 +301,5 @@ for _, turnout in ipairs(args.turnouts) do
   end
 end
 end_watch(history)
+if trail then leave_trail(trail) end
 return {'OK', unpack(expired)}

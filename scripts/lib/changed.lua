@@ -10,6 +10,8 @@
 
 -- The field after this call, nil if the call has changed nothing yet; and before it (false: absent; nil: not read).
 local changed, changed_before
+-- Whether this call changes which members are shown: no link of a trail says so (lib/trail.lua).
+local changes_shown
 
 -- Notes that this call changes what reads show.
 local function note_change()

@@ -50,6 +50,7 @@ end
 -- Writes a line of the journal: from then on the hidden list of every standing is behind.
 local function write_line(hides, member, is_hidden)
   note_change()
+  changes_shown = true
   local number = (redis.call('HGET', hides.head, 'hides') or 0) + 1
   if (number % 2 == 1) ~= is_hidden then number = number + 1 end
   local text = string.format('%d', number)

@@ -25,6 +25,11 @@ local function beside_registry(registry, kind)
   return string.sub(registry, 1, -1 - #KIND_REGISTRY) .. kind
 end
 
+-- The trail of the shard with this registry (lib/trail.lua).
+local function trail_of(registry)
+  return beside_registry(registry, KIND_TRAIL .. ':trail')
+end
+
 -- The index of the reward lines with this key, derived from the shard's registry.
 local function index_of_rewards(registry, lines)
   local prefix = beside_registry(registry, '')

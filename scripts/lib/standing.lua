@@ -47,6 +47,9 @@ local call = redis.call
 -- correct when entries change (lib/follow.lua). No script looks further if no member was ever hidden.
 local hides, follow_changes, bound_of, note_lost
 
+-- Notes what was written of a standing, for exports that are being read (lib/trail.lua). Nil if the shard has none.
+local note_state
+
 -- Aborts the script with the name of the invariant, if it does not hold. What the script has written stays.
 local function invariant(holds, name)
   if not holds then error('invariant: ' .. name) end
@@ -122,6 +125,7 @@ end
 
 local function unlink_standing(standing)
   note_change()
+  if note_state then note_state(standing, {}, true) end
   call('UNLINK', unpack(keys_of(standing)))
   call('UNLINK', unpack(hidden_keys_of(standing.zset)))
 end
@@ -292,7 +296,7 @@ local function flush(standing)
   local scores, times, old_scores, old_times = standing.score, standing.time, standing.old_score, standing.old_time
   local data, old_data = standing.data, standing.old_data
   local scored, packed, gone, gone_ids, count, added = {}, {}, {}, nil, 0, 0
-  local high, low, distinct, followed = 0, 0, dense and {}, hides and {}
+  local high, low, distinct, followed = 0, 0, dense and {}, (hides or note_state) and {}
   local pack_member = struct.pack
   for index = 1, #touched do
     local m = touched[index]
@@ -340,6 +344,7 @@ local function flush(standing)
   local is_new = added > 0 and (before or count_members(standing) - added) == 0
   if summed and (high ~= 0 or low ~= 0 or is_new) then add_to_total(standing, high, low) end
   if summed and added < 0 and count_members(standing) == 0 then call('UNLINK', standing.total) end
-  if followed then follow_changes(standing, followed, is_new) end
+  if hides then follow_changes(standing, followed, is_new) end
+  if note_state then note_state(standing, followed, is_new) end
   return is_new
 end

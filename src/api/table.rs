@@ -123,7 +123,7 @@ table! {
         A::all(Moderate) => tasks::routes::get;
         A::all(Moderate) => tasks::routes::list;
     }
-    "results", "Read who won a period that is over, export it, and claim rewards." {
+    "results", "Read who won a period that is over, export standings, and claim rewards." {
         A::board(Configure).audited() => results::routes::close;
         A::public() => results::routes::list;
         A::public() => results::routes::get;

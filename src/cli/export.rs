@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use reqwest::{Method, Response};
+use url::form_urlencoded;
 
 use super::client::{Client, Purpose, RetryLimits};
 use super::text::printable;
@@ -83,20 +84,27 @@ pub async fn command(args: ExportArgs) -> Result<(), Failure> {
 
 /// The response, once the service has begun to send the standing.
 async fn begin(client: &Client, args: &ExportArgs) -> Result<Response, Failure> {
-    let under = format!("/standings/{}/periods/{}/export", args.window, args.period);
     let format = match args.format {
         ExportFormat::Csv => "csv",
         ExportFormat::Ndjson => "ndjson",
     };
-    let mut query = vec![("format", format)];
-    query.extend(args.cohort.as_deref().map(|cohort| ("cohort", cohort)));
-    query.extend(args.profiles.then_some(("include", "profile")));
-    query.extend(args.bom.then_some(("bom", "true")));
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("format", format);
+    if let Some(cohort) = &args.cohort {
+        query.append_pair("cohort", cohort);
+    }
+    if args.profiles {
+        query.append_pair("include", "profile");
+    }
+    if args.bom {
+        query.append_pair("bom", "true");
+    }
+    let (window, period, query) = (args.window, &args.period, query.finish());
+    let under = format!("/standings/{window}/periods/{period}/export?{query}");
     let mut retry = client.retry(client.limits.outage_max);
     loop {
         let request = client
             .board_request(Method::GET, &under)
-            .query(&query)
             .timeout(EXPORT_TIME_MAX);
         match client.open(request, "the export").await {
             Ok(response) => return Ok(response),

@@ -25,6 +25,7 @@ use crate::cli::import::ImportArgs;
 use crate::cli::import::sorted_set::CompareArgs;
 use crate::cli::reshard::ReshardArgs;
 use crate::cli::token::TokenArgs;
+use crate::core::read::snapshot::SnapshotBounds;
 use crate::domain::blocklist::Blocklist;
 use crate::domain::profile::{Hosts, Rules};
 use crate::domain::time::Span;
@@ -206,6 +207,12 @@ pub struct ServeArgs {
     /// docs/overload.md#memory.
     #[arg(long, env = "STANDINGS_REQUEST_MEMORY_MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(64..), help_heading = LIMITS)]
     pub request_memory_mb: u16,
+    /// How many MiB of memory all exports of standings that are not final may take together.
+    ///
+    /// An entry takes 17 bytes and its member's id. A standing that does not fit returns 409 `export-too-large`; while others use the
+    /// memory, an export returns 503 `overloaded`. See docs/results.md#a-standing-that-is-not-final.
+    #[arg(long, env = "STANDINGS_EXPORT_MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..), help_heading = LIMITS)]
+    pub export_mb: u16,
     /// How many MiB the events of one queue may take: those that wait on one shard of a board.
     ///
     /// Beyond that the response is 503 `queue-full`. See docs/queue.md#when-a-queue-is-full.
@@ -364,6 +371,14 @@ impl ServeArgs {
     pub fn name_search(&self) -> NameSearch {
         NameSearch {
             is_on: self.name_search,
+        }
+    }
+
+    /// What exports of standings that are not final may take.
+    pub fn snapshot_bounds(&self) -> SnapshotBounds {
+        SnapshotBounds {
+            bytes: u64::from(self.export_mb) << 20,
+            ..SnapshotBounds::default()
         }
     }
 

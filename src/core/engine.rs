@@ -12,6 +12,7 @@ use super::jobs::instances::Presence;
 use super::jobs::schedule::Schedule;
 use super::read::past::BuildQueue;
 use super::read::rollover::Completing;
+use super::read::snapshot::Snapshots;
 use super::states::States;
 use super::write::left_behind::Homes;
 use crate::domain::clock::Clock;
@@ -57,6 +58,8 @@ pub struct Engine {
     pub(crate) boards: Boards,
     pub(crate) completing: Completing,
     pub(crate) past: BuildQueue,
+    /// What snapshots of standings may take.
+    pub(crate) snapshots: Snapshots,
     /// When the registries of boards are looked through.
     pub(crate) registries: Schedule<BoardId>,
     /// When the periods of boards are to be closed.
@@ -81,6 +84,7 @@ impl Engine {
             boards: Boards::default(),
             completing: Completing::default(),
             past: BuildQueue::default(),
+            snapshots: Snapshots::default(),
             registries: Schedule::default(),
             closings: Schedule::default(),
             digesting: tokio::sync::Mutex::default(),

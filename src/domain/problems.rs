@@ -216,6 +216,11 @@ problems! {
         "Wait until `state` is `final`, or end the wait with `POST /v1/boards/{board}/standings/{window}/periods/{key}/close`.",
         "the standing day 2026-11-21 of board run_hero is not final"
         => period_not_final(board: &BoardId, standing: &StandingName) "the standing {standing} of board {board} is not final";
+    EXPORT_TOO_LARGE = CONFLICT, "export-too-large", "The standing is too large for an export",
+        "A standing that is not final is exported from memory, so that the file shows one instant. The standing takes more of it than all exports may (`STANDINGS_EXPORT_MB`).",
+        "Read the standing in pages, from score to score (`from_score`), or export the period once it is final. An operator can raise the limit.",
+        "the standing takes more than the 256 MiB for exports (STANDINGS_EXPORT_MB); read it in pages, from score to score (`from_score`), or export its period once that is final"
+        => export_too_large(mib: u32) "the standing takes more than the {mib} MiB for exports (STANDINGS_EXPORT_MB); read it in pages, from score to score (`from_score`), or export its period once that is final";
     REVISION_UNKNOWN = CONFLICT, "revision-unknown", "The revision is not known",
         "The service can't tell whether the board has the `min_revision` of the request: since then Redis was restarted, another server has taken over, or the board has moved to other shards; or the revision is from another board. The request had no effect.",
         "Read again without `min_revision`, and continue with the `revision` of that response.",
@@ -487,7 +492,7 @@ problems! {
         "with this correction a score of ann would be beyond ±9007199254740991"
         => correction_beyond(member: impl Display, max: &ShownScore) "with this correction a score of {member} would be beyond ±{max}";
     OVERLOADED = SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded",
-        "The service has the maximum number of connections, or requests use all the memory that they may take. The request had no effect.",
+        "The service has the maximum number of connections, or requests or exports use all the memory that they may take. The request had no effect.",
         "Send the request again after the seconds in the `Retry-After` header.",
         "there are too many connections; try again";
 }

@@ -7,7 +7,7 @@
 //!
 //! | key | kind |
 //! | --- | --- |
-//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), of a deleted one `deleted` (`scripts/core/board/delete.lua`), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/periods/decide.lua`), of its erasures `forgetting` (`scripts/periods/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at`, `queue:ends` (`scripts/periods/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`), `queue:held` (`scripts/queue/hold_queue.lua`), `names` (`scripts/core/board/forget_names.lua`), `events_from`, `event_chunks` (`scripts/lib/history.lua`), `changed` (`scripts/lib/changed.lua`) |
+//! | `st:{b}`, `st:{b:16:3}` | [`Kind::Head`]: hash with `version`, of a board `definition` (JSON), of a deleted one `deleted` (`scripts/core/board/delete.lua`), and `used` once there are events; of its closings `closing_until`, `results_until`, `pinned` (`scripts/periods/decide.lua`), of its erasures `forgetting` (`scripts/periods/begin_forgetting.lua`); of a shard `closed_until`, `final_until`, `queue:mark`, `queue:cut_at`, `queue:ends` (`scripts/periods/close_shard.lua`), `queue:open` (`scripts/lib/queue.lua`), `queue:held` (`scripts/queue/hold_queue.lua`), `names` (`scripts/core/board/forget_names.lua`), `events_from`, `event_chunks` (`scripts/lib/history.lua`), `changed` (`scripts/lib/changed.lua`), `trail` (`scripts/lib/trail.lua`) |
 //! | `st:{b:16:3}:counts` | [`Kind::CountsHead`]: `version` |
 //! | `st:{b}:1:keys`, `st:{b}:1:quotas` | [`Kind::Registry`], [`Kind::CountsRegistry`] |
 //! | `st:{b}:1:s:day:2026-11-21` | [`Kind::Standing`] |
@@ -41,6 +41,7 @@
 //! | `st:{b}:1:h:moderation` | [`Kind::Hold`] |
 //! | `st:{b}:1:revisions:week`, `st:{b}:1:revised-members:week` | [`Kind::Revisions`], [`Kind::RevisedMembers`] |
 //! | `st:{b}:1:outbox` | [`Kind::Outbox`] |
+//! | `st:{b}:1:r:trail` | [`Kind::Trail`] |
 //! | `st:{b}:1:scratch`, `st:{b}:1:sketch:3` | [`Kind::Scratch`], [`Kind::Sketch`] |
 //!
 //! Keys that all boards share have the tag `{boards}`:
@@ -348,6 +349,11 @@ pub fn of_results(board: &Board, kind: Kind, window: Window) -> String {
     let (id, code) = (board.id.as_str(), kind.code());
     let name = named_since(board.epoch(Some(window)), window);
     in_generation(id, board.generation, format_args!("{code}:{name}"))
+}
+
+/// The trail of a shard.
+pub fn trail(shard: &Shard) -> String {
+    named(shard, Kind::Trail, "trail")
 }
 
 /// The key that makes calls that hide members of a board wait.
@@ -1002,6 +1008,7 @@ mod tests {
                 .map(|id| event(shard, &EventId::parse(id).unwrap()))
                 .to_vec(),
             Kind::RefusedEvent => vec![named(shard, kind, "x1")],
+            Kind::Trail => vec![trail(shard)],
             Kind::EventToken | Kind::Void => vec![named(shard, kind, token)],
             Kind::Quota => vec![named(shard, kind, "0:once:total")],
             Kind::EventIndex => ["taken", "member:many:chunks"]
@@ -1067,7 +1074,7 @@ mod tests {
                 );
             }
         }
-        assert_eq!(swept_pattern(), "st:{*}:*:[extvqh]:*");
+        assert_eq!(swept_pattern(), "st:{*}:*:[extvqhr]:*");
     }
 
     #[test]

@@ -301,6 +301,9 @@ kinds! {
     /// Messages for webhooks that were not handed on yet: hash, by their ids (`scripts/lib/outbox.lua`).
     Outbox = "outbox": (F::Single, S::Board, E::Never, C::Not, P::ResultsRegistry, X::Nothing);
 
+    /// What calls have changed of standings of which exports read snapshots: list (`scripts/lib/trail.lua`).
+    Trail as TRAIL = "r": (F::Named, S::Shard, E::ByItself, C::Not, P::Sweep, X::Removed);
+
     /// Scratch space of one script call.
     Scratch as SCRATCH = "scratch": (F::Single, S::Shard, E::WithCall, C::Not, P::Call, X::Nothing);
     /// The voters of one shard, used when those of all shards are counted: `HyperLogLog`.

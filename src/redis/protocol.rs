@@ -170,6 +170,14 @@ groups! {
         ERASING: i64 = -4;
     }
 
+    /// Trails.
+    trails {
+        /// The most links that a call reads. A trail keeps up to twice as many.
+        LINKS_MAX: u32 = 256;
+        /// The most bytes of a link. A longer one is not left.
+        LINK_BYTES_MAX: u32 = 65536;
+    }
+
     /// The outcome of a queued event that is not applied, for `end_queued.lua`.
     ends {
         /// It was taken elsewhere.

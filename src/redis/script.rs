@@ -123,9 +123,9 @@ scripts! {
     }
     "core/write" {
         /// Carries out the plans of many events.
-        APPLY = "apply", "#!lua" with [results, details, refusals, flags, record, bounds, queues];
+        APPLY = "apply", "#!lua" with [results, details, refusals, flags, record, bounds, queues, trails];
         /// Sets initial scores.
-        INITIAL = "initial", "#!lua" with [bounds];
+        INITIAL = "initial", "#!lua" with [bounds, trails];
         /// Reads what was taken from quotas.
         QUOTAS = "quotas", "#!lua flags=no-writes";
         /// Reserves what events would take from quotas.
@@ -153,9 +153,13 @@ scripts! {
     }
     "core/read" {
         /// Brings a derived standing one step closer to complete.
-        ADVANCE = "advance", "#!lua";
+        ADVANCE = "advance", "#!lua" with [trails];
         /// Reads pages, members, subsets and amounts.
         READ = "read", "#!lua flags=no-writes" with [queries];
+        /// Names a standing in the trail of its shard.
+        BEGIN_TRAIL = "begin_trail", "#!lua";
+        /// Reads the next entries of a standing, and what has changed of it.
+        SNAPSHOT = "snapshot", "#!lua flags=no-writes" with [trails];
         /// Counts distinct voters.
         VOTERS = "voters", "#!lua flags=allow-oom";
         /// Merges the voters of a shard.
@@ -209,7 +213,7 @@ scripts! {
         /// Ends a correction that changes nothing.
         UNWATCH = "unwatch", "#!lua flags=allow-oom" with [record, flags, details, bounds];
         /// Changes rows of a member, and makes its entries again.
-        CORRECT = "correct", "#!lua" with [record, flags, details, bounds];
+        CORRECT = "correct", "#!lua" with [record, flags, details, bounds, trails];
         /// Writes and removes revocations.
         NOTE_REVOCATION = "note_revocation", "#!lua";
     }
@@ -545,6 +549,7 @@ mod tests {
                 "end_corrected",
                 "note_revocation",
                 "drop_folded",
+                "begin_trail",
             ],
         ),
         (

@@ -338,4 +338,5 @@ call('HDEL', ERASING, member)
 capture(KIND_ERASING, ERASING, member)
 -- No hidden list has an entry of the member any more, so the journal need not name it.
 call('ZREM', beside_registry(REGISTRY, KIND_HIDE_JOURNAL), member)
+call('UNLINK', trail_of(REGISTRY))
 return {'DONE'}

@@ -1,5 +1,5 @@
 -- advance.lua: takes one standing of a derived series a bounded step nearer to complete.
--- Uses: lib/slot.lua, lib/members.lua, lib/keys.lua, lib/capture.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/hidden.lua, lib/follow.lua
+-- Uses: lib/slot.lua, lib/members.lua, lib/keys.lua, lib/capture.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/hidden.lua, lib/follow.lua, lib/trail.lua
 --
 -- The first call begins the standing. The caller repeats the call until the reply is DONE. Several callers may do so at
 -- once, and each may stop at any time: the state holds everything that is needed to go on.
@@ -51,7 +51,7 @@ local layout, names = args.layout, {}
 local standings = open_standings(layout, names)
 local PERIODS = TARGET + layout.width
 
-local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased', 'closed_until')
+local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased', 'closed_until', 'trail')
 if board[1] ~= args.version then return {'STALE'} end
 if board[3] then
   load_hides()
@@ -59,6 +59,11 @@ if board[3] then
 end
 -- This script writes only to standings that are not complete. Those are not copied, so nothing is captured.
 if board[2] then start_capture_of_drops(board[2]) end
+local trail
+if board[6] then
+  load_trail()
+  trail = open_trail(BOARD, REGISTRY, board[6])
+end
 
 -- Erased members that may still have data here: they are not listed.
 local erasing = board[4] and beside_registry(REGISTRY, KIND_ERASING)
@@ -252,4 +257,5 @@ if walk_on(entry, terms, present, target, count) then
   entry.done, entry.terms, entry.depends, entry.from, entry.walk = true, nil, nil, nil, nil
 end
 call('SET', STATE, cmsgpack.pack(entries))
+if trail then leave_trail(trail) end
 return {entry.done and 'DONE' or 'MORE'}

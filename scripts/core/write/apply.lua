@@ -1,5 +1,5 @@
 -- apply.lua: carries out the plans of many events of one board, each whole or not at all.
--- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/standing.lua, lib/hides.lua, lib/erasures.lua, lib/hidden.lua, lib/follow.lua, lib/return.lua, lib/ranks.lua, lib/quota.lua, lib/periods.lua, lib/queued.lua, lib/expiry.lua, lib/record.lua, lib/merge.lua, lib/sums.lua, lib/turnouts.lua, lib/history.lua
+-- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/standing.lua, lib/hides.lua, lib/erasures.lua, lib/hidden.lua, lib/follow.lua, lib/return.lua, lib/ranks.lua, lib/quota.lua, lib/periods.lua, lib/queued.lua, lib/expiry.lua, lib/record.lua, lib/merge.lua, lib/sums.lua, lib/turnouts.lua, lib/history.lua, lib/trail.lua
 --
 -- The script runs in one slot. It carries out the events in their order, each on the state that the events before it have
 -- left. An event that is refused changes nothing, and the next one goes on. In addition to KEYS the script touches the keys
@@ -23,7 +23,7 @@
 --   shows only if the call is aborted.
 --
 -- Takes: 2 keys or more, 3 arguments or more
--- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, `changed`, and of its queue
+-- KEYS[1]  board      hash: `version`, `used`, `moving`, `hides`, `erased`, `closed_until`, `changed`, `trail`, and of its queue
 --                     `queue:open`, `final_until` and `queue:number` (src/redis/keys.rs has the form of every key)
 -- KEYS[2]  registry   set: names of the keys that hold the board's data
 -- KEYS[3…] in any order, named by their index in the arguments: standings (`layout.width` keys each), states of
@@ -136,7 +136,7 @@
 local BOARD, REGISTRY, keys = KEYS[1], KEYS[2], KEYS
 require_slot(BOARD)
 local version, now, confirm, remember_ms, ranking, update, score_max, layout, routes = cmsgpack.unpack(ARGV[1])
-local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'hides', 'erased', 'closed_until', 'changed', 'queue:open')
+local board = call('HMGET', BOARD, 'version', 'used', 'moving', 'hides', 'erased', 'closed_until', 'changed', 'queue:open', 'trail')
 if board[1] ~= version then return {'STALE'} end
 local names, members, ids, ats, fingerprints, on_routes, details, refusals, amounts = cmsgpack.unpack(ARGV[2])
 invariant(#ids == #members and #details == #members, 'the columns are of one length')
@@ -164,6 +164,11 @@ if board[4] or board[5] then load_hides() end
 if board[4] then open_hides(board[4], REGISTRY) end
 if board[3] then start_capture(board[3]) end
 if more.sums then load_sums() end
+local trail
+if board[9] then
+  load_trail()
+  trail = open_trail(BOARD, REGISTRY, board[9])
+end
 for e = 1, #details do
   if details[e] == WITH_RANKS then
     load_visible()
@@ -556,5 +561,6 @@ for index = 1, taken_count do
 end
 if is_used and board[2] ~= version then call('HSET', BOARD, 'used', version) end
 if queued then queued.leave() end
+if trail then leave_trail(trail) end
 reply[#reply + 1] = changed or board[7] or ''
 return reply

@@ -1,5 +1,5 @@
 -- initial.lua: sets or removes the initial scores of some members.
--- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/erasures.lua, lib/hidden.lua, lib/follow.lua, lib/return.lua
+-- Uses: lib/slot.lua, lib/keys.lua, lib/capture.lua, lib/past_initial.lua, lib/standing.lua, lib/derived.lua, lib/erasures.lua, lib/hidden.lua, lib/follow.lua, lib/return.lua, lib/trail.lua
 --
 -- All existing standings that count initial scores follow at once, complete or not, except those of closed periods: these
 -- still count the initial scores as of when they were closed (lib/past_initial.lua). If a score would pass the bound in a
@@ -35,11 +35,16 @@ local layout, scores = args.layout, args.scores
 local names = args.names
 local standings = open_standings(layout, names)
 
-local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased', 'closed_until')
+local board = call('HMGET', BOARD, 'version', 'moving', 'hides', 'erased', 'closed_until', 'trail')
 if board[1] ~= args.version then return {'STALE'} end
 if board[3] or board[4] then load_hides() end
 if board[3] then open_hides(board[3], REGISTRY) end
 if board[2] then start_capture(board[2]) end
+local trail
+if board[6] then
+  load_trail()
+  trail = open_trail(BOARD, REGISTRY, board[6])
+end
 local erasures = board[4] and load_erasures(REGISTRY, board[4], names) or {}
 if board[4] and call('EXISTS', beside_registry(REGISTRY, KIND_ERASING)) == 1 then return {'ERASING'} end
 
@@ -125,4 +130,5 @@ end
 for m = 1, #names do set(own, m, scores[m], scores[m] and layout.hashed and args.time or nil) end
 if flush(own) then call('SADD', REGISTRY, unpack(keys_of(own))) end
 call('HSET', BOARD, 'used', args.version)
+if trail then leave_trail(trail) end
 return {'OK', count_members(own), cmsgpack.pack(before)}

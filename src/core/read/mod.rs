@@ -2,7 +2,8 @@
 //!
 //! A read finds its standing (`period.rs`), asks every shard that has some of it (`reader.rs`), and merges the answers
 //! (`merge.rs`; `search.rs` finds the beginning of a deep page). Whatever is incomplete is completed first.
-//! `look.rs` finds out whether a board has changed at all; `scroll.rs` reads a whole standing in parts; `voters.rs` counts
+//! `look.rs` finds out whether a board has changed at all; `scroll.rs` reads a whole standing in parts, `snapshot/` as of one
+//! instant; `voters.rs` counts
 //! distinct voters after the entries; `past.rs` limits how many past standings are built.
 //!
 //! Each shard has separate batchers for small and for large queries, so that a small one waits for one large call at most.
@@ -36,5 +37,6 @@ pub mod reader;
 pub mod rollover;
 pub(crate) mod scroll;
 mod search;
+pub mod snapshot;
 pub mod store;
 pub mod voters;

@@ -8,7 +8,6 @@ use crate::core::read::scroll::{Scroll, ScrollPlace};
 use crate::core::read::store::standings::Entry;
 use crate::core::{Engine, Error};
 use crate::domain::problems::Problem;
-use crate::domain::state::PeriodState;
 
 /// How many entries one read returns.
 pub const PART_ENTRIES: usize = 1_000;
@@ -25,12 +24,11 @@ pub struct Export {
 ///
 /// # Errors
 ///
-/// [`Problem::period_not_final`]; [`Problem::period_expired`] if its entries have expired.
+/// [`Problem::period_not_found`] if it has no result; [`Problem::period_expired`] if its entries have expired.
 pub async fn begin(engine: &Engine, found: FoundResult) -> Result<Export, Error> {
     let (board, target) = (&found.live.board, &found.period.target);
     let Some(result) = found.period.result.clone() else {
-        let is_final = found.period.state == Some(PeriodState::Final);
-        return Err(target.without_result(board, is_final));
+        return Err(target.without_result(board, true));
     };
     let standing = standing_of(board, &target.standing.section());
     let mut first = Scroll::new(board, standing, ScrollPlace::default());

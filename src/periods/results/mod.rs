@@ -17,7 +17,8 @@
 //!   no name is recorded after its removal.
 //! - **Digests** are made on first request by scrolling the standing. The hash state and the place are kept in Redis, so
 //!   any instance can continue; they are stored only if no hide and no erasure came meanwhile.
-//! - **Exports** (`export.rs`) stream the whole standing, one part in memory at a time.
+//! - **Exports** of final periods (`export.rs`) stream the whole standing, one part in memory at a time; those of other standings
+//!   (`running.rs`) a snapshot.
 //! - **Histories** (`histories.rs`): in a league, a hide is looked for in the sections of the member's seats; if the
 //!   history has lost its first lines, also in all earlier sections.
 
@@ -27,5 +28,6 @@ pub(crate) mod histories;
 pub mod periods;
 pub mod recording;
 pub mod routes;
+pub mod running;
 pub mod store;
 pub mod work;

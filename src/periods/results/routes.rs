@@ -148,7 +148,7 @@ pub struct PeriodPath {
     /// The board's id
     #[param(example = "run_hero", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     pub(crate) board: String,
-    /// A window of one period
+    /// A window of one period; only the export takes rolling windows
     #[param(example = "day")]
     pub(crate) window: String,
     /// The key of the period; `current` or `previous`

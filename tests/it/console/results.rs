@@ -279,13 +279,13 @@ async fn an_export_goes_through_the_session() {
     assert!(csv.starts_with(columns), "{csv}");
     let wrong = browser.get(&format!("{FIRST}/export?format=pdf")).await;
     assert!(wrong.expect(400).contains("<h1>"));
-    let running = format!("{STANDING}/periods/current/export?format=csv");
+    let missing = format!("{STANDING}/periods/2020-01-01/export?format=csv");
     assert!(
         browser
-            .get(&running)
+            .get(&missing)
             .await
-            .expect(409)
-            .contains("period-not-final")
+            .expect(404)
+            .contains("period-not-found")
     );
 }
 

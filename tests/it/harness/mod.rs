@@ -26,6 +26,7 @@ use std::task::Poll;
 use standings::api::router::{Options, reserve, router};
 use standings::core::Engine;
 use standings::core::jobs::JobKind;
+use standings::core::read::snapshot::SnapshotBounds;
 use standings::domain::clock::Clock;
 use standings::domain::ids::BoardId;
 use standings::domain::instance::Part;
@@ -221,6 +222,23 @@ impl Instance {
         };
         let engine = setup.engine(store(redis_url), clock);
         Self::start_service(Self::limits(), 256, engine, Self::options("")).await
+    }
+
+    /// Starts one whose exports of standings that are not final may take so much.
+    pub async fn start_exporting(
+        redis_url: &str,
+        clock: Clock,
+        keys: &str,
+        snapshot_bounds: SnapshotBounds,
+    ) -> Self {
+        let timeouts = PATIENT.try_into().unwrap();
+        let store = Store::connect(&Address::parse(redis_url), timeouts).unwrap();
+        let setup = Setup {
+            snapshot_bounds,
+            ..Setup::default()
+        };
+        let engine = setup.engine(store, clock);
+        Self::start_service(Self::limits(), 256, engine, Self::options(keys)).await
     }
 
     /// Starts one whose moderators find members by name.

@@ -401,6 +401,16 @@ impl<'a> View<'a> {
         json
     }
 
+    /// The lines of its export.
+    pub fn export(&self) -> Value {
+        let lines = self.listed().map(|entry| {
+            let mut line = self.entry(entry);
+            line.as_object_mut().unwrap().remove("voters");
+            line
+        });
+        lines.collect()
+    }
+
     /// Those that have a rank.
     fn listed(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.rank.is_some())

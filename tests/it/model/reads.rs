@@ -37,6 +37,8 @@ enum Kind {
     /// The ids are in the address, or in a body.
     Subset(Vec<&'static str>, Named),
     Stats,
+    /// The export of the period with this key, which is not final.
+    Export(String),
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -134,6 +136,18 @@ pub fn queries(
     for (kind, parameters, expected) in selections(random, &view) {
         queries.push(query(kind, parameters, Some(expected)));
     }
+    let is_final = model.state(window.unit(), period, now) == "final";
+    let is_refused = model.board.is_built(window) && period > running + 1;
+    let view = View::new(model, id, window, period);
+    if view.total() > 0 && board.keep_top.is_none() && !is_final && !is_refused {
+        queries.push(Query {
+            board: id.to_owned(),
+            window: window_name(window),
+            kind: Kind::Export(board.key(window.unit(), period)),
+            parameters: Map::from_iter([("format".to_owned(), json!("ndjson"))]),
+            expected: Expected::Body(view.export()),
+        });
+    }
     queries
 }
 
@@ -224,6 +238,7 @@ impl Kind {
             Self::Member(_) => "member",
             Self::Subset(..) => "subset",
             Self::Stats => "stats",
+            Self::Export(_) => "export",
         }
     }
 }
@@ -253,6 +268,7 @@ impl Query {
             Kind::Subset(_, Named::InAddress) => "/members".to_owned(),
             Kind::Subset(_, Named::InBody) => "/members/query".to_owned(),
             Kind::Stats => "/stats".to_owned(),
+            Kind::Export(key) => format!("/periods/{key}/export"),
         };
         format!("/v1/boards/{board}/standings/{window}{what}?{parameters}")
     }
@@ -288,6 +304,15 @@ impl Query {
         }
     }
 
+    /// What was answered; of an export a list of its lines.
+    fn body(&self, answer: &Answer) -> Value {
+        if matches!(self.kind, Kind::Export(_)) && answer.status == StatusCode::OK {
+            answer.text.lines().map(exact).collect()
+        } else {
+            exact(&answer.text)
+        }
+    }
+
     fn compare(&self, status: u16, answered: &Value) -> Result<(), String> {
         let is_expected = match &self.expected {
             Expected::Body(body) => status == 200 && answered == body,
@@ -318,9 +343,13 @@ pub async fn ask(
 ) -> Result<(), String> {
     random.shuffle(&mut queries);
     let is_alone = random.below(4) == 0;
-    let (by_one, mut at_once): (Vec<Query>, Vec<Query>) = queries
-        .into_iter()
-        .partition(|query| is_alone || matches!(query.kind, Kind::Selected | Kind::Percentile(_)));
+    let (by_one, mut at_once): (Vec<Query>, Vec<Query>) = queries.into_iter().partition(|query| {
+        let has_own_route = matches!(
+            query.kind,
+            Kind::Selected | Kind::Percentile(_) | Kind::Export(_)
+        );
+        is_alone || has_own_route
+    });
     at_once.sort_by_key(|query| query.include().is_some());
     let chosen = random.below(world.instances.len());
     let is_for_all = random.below(5) == 0;
@@ -358,7 +387,7 @@ async fn ask_by_one(
             query.compare(200, &known[&path].1)?;
             continue;
         }
-        let body = exact(&answer.text);
+        let body = query.body(&answer);
         query.compare(answer.status.as_u16(), &body)?;
         if let Some(tag) = answer.headers.get("etag") {
             known.insert(path, (tag.to_str().unwrap().to_owned(), body));

@@ -1,5 +1,6 @@
 //! Periods that end: closings, results, rewards.
 
 mod closings;
+mod exports;
 mod results;
 mod rewards;

@@ -189,7 +189,9 @@ async fn every_script_has_a_shebang_and_reading_scripts_can_not_write() {
             "read" | "hidden" | "journal" | "periods" | "read_rewards" | "erasures"
             | "audit_read" | "quotas" | "reserved" | "scan" | "news" | "refused" | "ties"
             | "players" | "seated" | "letters" | "waiting" | "tasks" | "find_names"
-            | "read_events" | "reviews" | "list_erasures" | "names" => "#!lua flags=no-writes",
+            | "read_events" | "reviews" | "list_erasures" | "names" | "snapshot" => {
+                "#!lua flags=no-writes"
+            }
             "sweep" => "#!lua flags=allow-oom,allow-cross-slot-keys",
             "audit_members" | "audit_forget" | "audit_trim" | "delete" | "begin" | "announce"
             | "api_key" | "unneeded" | "note" | "forget_note" | "forget_names" | "purge"

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use standings::redis::script;
 
-use super::{DAY, board, layout, pack, run};
+use super::{DAY, Event, LOSS, apply, board, layout, pack, run};
 use crate::harness::RedisServer;
 use crate::harness::redis::Reply;
 
@@ -281,4 +281,75 @@ async fn a_read_leaves_out_what_was_kept_and_still_holds() {
         (2, false),
         "it is not complete"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_goes_on_only_by_the_links_of_its_trail() {
+    let redis = RedisServer::start().await;
+    board(&redis).await;
+    let lose = async || apply(&redis, "1-1", &Event { id: 0, ..LOSS }).await;
+    for (member, score) in [("bob", "-9"), ("cid", "-1")] {
+        redis
+            .run(&[b"ZADD", DAY.as_bytes(), score.as_bytes(), member.as_bytes()])
+            .await;
+    }
+    lose().await;
+    let shard = ["st:{b}", "st:{b}:1:keys", "st:{b}:1:r:trail"];
+    let begin = async |version: &str| {
+        let args = pack(&json!({"version": version, "standing": DAY, "seconds": 60}));
+        run(&redis, &script::BEGIN_TRAIL, &shard, &[&args]).await
+    };
+    assert_eq!(begin("1-2").await, Reply::texts(&["STALE"]));
+    let token = begin("1-1").await.list()[1].text();
+    assert_eq!(begin("1-1").await.list()[1].text(), token);
+
+    let step = async |version: &str, more: Value, member: &str| {
+        let hides = ["hides", "hidden", "hide-journal", "erasing"];
+        let hides = hides.map(|kind| format!("st:{{b}}:1:{kind}"));
+        let hides = hides.iter().map(String::as_str);
+        let keys: Vec<&str> = shard.into_iter().chain(hides).chain([DAY]).collect();
+        let mut args = json!({"version": version, "layout": layout(), "count": 1, "token": token});
+        args.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        run(
+            &redis,
+            &script::SNAPSHOT,
+            &keys,
+            &[&pack(&args), member.as_bytes()],
+        )
+        .await
+    };
+    assert_eq!(step("1-2", json!({}), "").await, Reply::texts(&["STALE"]));
+    let first = step("1-1", json!({}), "").await;
+    let [_, changed, count, links, is_last, hidden, last, entries] = first.list() else {
+        panic!("{first:?}");
+    };
+    let (none, bob) = (Reply::List(Vec::new()), Reply::texts(&["bob", "-9"]));
+    assert_eq!(
+        (count, is_last, hidden),
+        (&Reply::Integer(3), &Reply::Integer(0), &Reply::Integer(0))
+    );
+    assert_eq!((links, last, entries), (&none, &bob, &bob));
+
+    // ann passes bob, who is the last entry that was read.
+    lose().await;
+    let from = json!({"changed": changed.text(), "score": -9});
+    let second = step("1-1", from.clone(), "bob").await;
+    let [_, now, _, links, _, _, _, entries] = second.list() else {
+        panic!("{second:?}");
+    };
+    assert_eq!(entries, &Reply::texts(&["cid", "-1"]));
+    let beginning = format!("{}\n{}\n", changed.text(), now.text());
+    let [link] = links.list() else {
+        panic!("{links:?}");
+    };
+    assert!(link.bytes().starts_with(beginning.as_bytes()), "{link:?}");
+    assert!(link.holds(DAY) && link.holds("ann"), "{link:?}");
+
+    redis.command("DEL st:{b}:1:r:trail").await;
+    lose().await;
+    assert_eq!(step("1-1", from, "bob").await, Reply::texts(&["BROKEN"]));
+    let is_named = redis.run(&[b"HEXISTS", b"st:{b}", b"trail"]).await;
+    assert_eq!(is_named, Reply::Integer(0));
 }

@@ -1,10 +1,10 @@
-//! Exports the whole standing of a final period as a stream, one part in memory at a time.
+//! Exports a whole standing as a stream.
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{AppendHeaders, IntoResponse, Response};
 use bytes::Bytes;
 use futures::Stream;
 use futures::stream::try_unfold;
@@ -15,17 +15,21 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::PeriodPath;
 use crate::access::Caller;
-use crate::core::Error;
+use crate::core::read::store::standings::Entry;
+use crate::core::{Engine, Error};
+use crate::domain::board::Board;
 use crate::domain::export::{ExportLine, write_header};
 use crate::domain::include::{Include, Includes};
 use crate::domain::profile::ShownProfile;
+use crate::domain::state::PeriodState;
 use crate::http::App;
 use crate::http::extract::{Query, Shared, State, invalid};
 use crate::http::problem::Problem;
 use crate::http::supply::Taken;
-use crate::periods::results;
 use crate::periods::results::export::{self, Export, PART_ENTRIES};
 use crate::periods::results::periods::PeriodName;
+use crate::periods::results::running::{self, RunningExport};
+use crate::periods::results::work;
 use crate::profiles;
 use crate::standings::routes::params::includes;
 
@@ -33,6 +37,8 @@ use crate::standings::routes::params::includes;
 const REVISION: HeaderName = HeaderName::from_static("standings-revision");
 /// The trailer that says whether the standing may have changed during the export.
 const CHANGED: HeaderName = HeaderName::from_static("standings-changed");
+/// The instant of an export that is not final.
+const AS_OF: HeaderName = HeaderName::from_static("standings-as-of");
 /// How many parts an export may hold in memory: one being written, one being read.
 const PARTS_HELD: usize = 2;
 
@@ -56,7 +62,7 @@ impl ExportFormat {
     }
 }
 
-/// How a period is exported.
+/// How a standing is exported.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -75,10 +81,18 @@ pub struct ExportParams {
     bom: bool,
 }
 
+/// What is exported.
+enum Exported {
+    /// A final period.
+    Final(Box<Export>),
+    /// A snapshot of another standing.
+    Running(Box<RunningExport>),
+}
+
 /// An export being sent.
 struct Outgoing {
     app: Arc<App>,
-    export: Export,
+    exported: Exported,
     format: ExportFormat,
     includes: Includes,
     /// Whether a CSV begins with a byte order mark.
@@ -90,17 +104,19 @@ struct Outgoing {
     _taken: Taken,
 }
 
-/// Export a final period.
+/// Export a standing.
 ///
-/// The whole standing in rank order. CSV cells that a spreadsheet would interpret as formulas begin with an apostrophe.
+/// The whole standing in rank order: of a final period, or as it is now. While it is not final, the file shows one instant in
+/// each shard of the board, whatever changes meanwhile. CSV cells that a spreadsheet would interpret as formulas begin with an
+/// apostrophe.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/export", operation_id = "export_period",
     params(PeriodPath, ExportParams),
     responses(
-        (status = 200, description = "The entries. The trailer `Standings-Changed` says whether the standing may have changed during the export", content((String = "text/csv", example = json!("rank,member,score,reached_at\n1,999,30,2026-11-21T00:30:00.000Z\n")), (String = "application/x-ndjson", example = json!("{\"rank\":1,\"member\":\"999\",\"score\":30,\"reached_at\":\"2026-11-21T00:30:00.000Z\"}\n"))), headers(("Standings-Revision" = u64, description = "The revision of the result"), ("Trailer" = String, description = "`Standings-Changed`"))),
+        (status = 200, description = "The entries. If the period is final, the trailer `Standings-Changed` says whether the standing may have changed during the export", content((String = "text/csv", example = json!("rank,member,score,reached_at\n1,999,30,2026-11-21T00:30:00.000Z\n")), (String = "application/x-ndjson", example = json!("{\"rank\":1,\"member\":\"999\",\"score\":30,\"reached_at\":\"2026-11-21T00:30:00.000Z\"}\n"))), headers(("Standings-Revision" = u64, description = "The revision of the result, if the period is final"), ("Standings-As-Of" = String, description = "The instant that the file shows, if the standing is not final: it has all that was acknowledged before"), ("Trailer" = String, description = "`Standings-Changed`, if the period is final"))),
         (status = 400, description = "`cohort-required`: a league is exported cohort by cohort"),
         (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`, `no-league`, `cohort-not-found`"),
-        (status = 409, description = "`period-not-final`"),
+        (status = 409, description = "`export-too-large`; `period-not-final`: the board has `keep_top`"),
         (status = 410, description = "`period-expired`"),
     )
 )]
@@ -118,28 +134,19 @@ pub async fn get(
         .memory
         .for_entries(&caller.takers(), PARTS_HELD * PART_ENTRIES, includes)
         .await?;
-    let cohort = params.cohort.as_deref();
-    let found = results::work::period_to_export(&app.engine, &at, cohort).await?;
-    let export = export::begin(&app.engine, found).await?;
+    let exported = Exported::begin(&app.engine, &at, params.cohort.as_deref()).await?;
+    let mut headers = exported.state_headers();
     let (content_type, ending) = params.format.names();
-    let key = &export.found.period.target.key;
-    let cohort = cohort.map_or(String::new(), |cohort| format!("-{cohort}"));
-    let PeriodName { board, window, .. } = &at;
-    // Keys of hours have colons, which are not allowed in file names everywhere.
-    let name = format!("{board}-{window}-{key}{cohort}.{ending}").replace(':', "");
-    let headers = [
+    let name = format!("{}.{ending}", exported.name(&at, params.cohort.as_deref()));
+    let attachment = format!("attachment; filename=\"{name}\"");
+    headers.extend([
         (header::CONTENT_TYPE, content_type.to_owned()),
-        (
-            header::CONTENT_DISPOSITION,
-            format!("attachment; filename=\"{name}\""),
-        ),
+        (header::CONTENT_DISPOSITION, attachment),
         (header::CACHE_CONTROL, "private, no-store".to_owned()),
-        (header::TRAILER, CHANGED.to_string()),
-        (REVISION, export.result.revision.to_string()),
-    ];
+    ]);
     let body = StreamBody::new(frames(Outgoing {
         app,
-        export,
+        exported,
         format: params.format,
         includes,
         has_bom: params.bom,
@@ -147,7 +154,62 @@ pub async fn get(
         is_written: false,
         _taken: taken,
     }));
+    let headers = AppendHeaders(headers);
     Ok((headers, Body::new(body)).into_response())
+}
+
+impl Exported {
+    /// Begins the export of a standing.
+    async fn begin(engine: &Engine, at: &PeriodName, cohort: Option<&str>) -> Result<Self, Error> {
+        if !running::is_rolling(engine, at).await? {
+            let found = work::period_to_export(engine, at, cohort).await?;
+            if found.period.state == Some(PeriodState::Final) {
+                let export = export::begin(engine, found).await?;
+                return Ok(Self::Final(Box::new(export)));
+            }
+        }
+        let export = running::begin(engine, at, cohort).await?;
+        Ok(Self::Running(Box::new(export)))
+    }
+
+    fn board(&self) -> &Arc<Board> {
+        match self {
+            Self::Final(export) => &export.found.live.board,
+            Self::Running(export) => &export.snapshot.board,
+        }
+    }
+
+    /// Its name as a file, without the extension.
+    fn name(&self, at: &PeriodName, cohort: Option<&str>) -> String {
+        let (key, as_of) = match self {
+            Self::Final(export) => (&export.found.period.target.key, None),
+            Self::Running(export) => (&export.snapshot.target.key, Some(export.snapshot.as_of)),
+        };
+        let cohort = cohort.map_or(String::new(), |cohort| format!("-{cohort}"));
+        let as_of = as_of.map_or(String::new(), |as_of| format!("-{as_of}"));
+        let PeriodName { board, window, .. } = at;
+        // Keys of hours and instants have colons, which are not allowed in file names everywhere.
+        format!("{board}-{window}-{key}{cohort}{as_of}").replace(':', "")
+    }
+
+    /// The headers that say which state it shows.
+    fn state_headers(&self) -> Vec<(HeaderName, String)> {
+        match self {
+            Self::Final(export) => vec![
+                (header::TRAILER, CHANGED.to_string()),
+                (REVISION, export.result.revision.to_string()),
+            ],
+            Self::Running(export) => vec![(AS_OF, export.snapshot.as_of.to_string())],
+        }
+    }
+
+    /// The next entries; fewer than [`PART_ENTRIES`] at the end.
+    async fn next_entries(&mut self, engine: &Engine) -> Result<Vec<Entry>, Error> {
+        match self {
+            Self::Final(export) => export::next_entries(engine, export).await,
+            Self::Running(export) => running::next_entries(export, PART_ENTRIES),
+        }
+    }
 }
 
 /// The frames of the body. An error ends the connection, so that a client can't mistake a part for the whole.
@@ -160,8 +222,10 @@ fn frames(outgoing: Outgoing) -> impl Stream<Item = Result<Frame<Bytes>, Error>>
             let part = outgoing.part().await?;
             return Ok(Some((Frame::data(part), Some(outgoing))));
         }
-        let engine = &outgoing.app.engine;
-        let has_changed = export::has_changed(engine, &outgoing.export).await?;
+        let Exported::Final(export) = &outgoing.exported else {
+            return Ok(None);
+        };
+        let has_changed = export::has_changed(&outgoing.app.engine, export).await?;
         let changed = HeaderValue::from_static(if has_changed { "true" } else { "false" });
         let trailer = HeaderMap::from_iter([(CHANGED, changed)]);
         Ok(Some((Frame::trailers(trailer), None)))
@@ -176,7 +240,7 @@ const IN_MEMORY: &str = "invariant: an export is written to memory";
 impl Outgoing {
     async fn part(&mut self) -> Result<Bytes, Error> {
         let engine = &self.app.engine;
-        let entries = export::next_entries(engine, &mut self.export).await?;
+        let entries = self.exported.next_entries(engine).await?;
         let has_profiles = self.includes.has(Include::Profile);
         let profiles = if has_profiles {
             let members = entries.iter().map(|entry| Arc::clone(&entry.member));
@@ -184,7 +248,7 @@ impl Outgoing {
         } else {
             None
         };
-        let board = &self.export.found.live.board;
+        let board = self.exported.board();
         let names = board.definition.names;
         let lines = entries.iter().map(|entry| ExportLine {
             profile: profiles

@@ -196,7 +196,7 @@ impl SortKey {
     }
 
     /// The entry of this member, without its data.
-    pub(super) fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
+    pub(crate) fn entry(&self, board: &Board, rank: Option<u64>) -> Result<Entry, StoreError> {
         let malformed = || StoreError::Unexpected("a member of a standing can't be read".into());
         let (tie_key, id) = if board.layout().prefixed {
             let (tie_key, id) = TieKey::split(&self.member).ok_or_else(malformed)?;

@@ -1,0 +1,71 @@
+//! Exports of standings that are not final: from a snapshot, so that a file shows one instant in each shard.
+
+use std::time::{Duration, Instant};
+
+use super::periods::PeriodName;
+use crate::core::read::period::{Target, find_window};
+use crate::core::read::snapshot::{self, Snapshot};
+use crate::core::read::store::standings::Entry;
+use crate::core::{Engine, Error, LiveBoard};
+use crate::domain::problems::{ANSWER_TIMEOUT, PERIOD_NOT_FINAL, Problem};
+use crate::domain::series::Track;
+
+/// How long the entries of a snapshot can be taken: a slow client must not keep its memory.
+const TAKING_TIME_MAX: Duration = Duration::from_mins(30);
+
+#[derive(Debug)]
+pub struct RunningExport {
+    pub(crate) snapshot: Snapshot,
+    begun: Instant,
+}
+
+/// Whether a window is rolling: then no standing of it ever becomes final.
+pub(crate) async fn is_rolling(engine: &Engine, at: &PeriodName) -> Result<bool, Error> {
+    let live = engine.live_board(&at.board).await?;
+    Ok(find_window(&live.board, &at.window)?.is_rolling())
+}
+
+/// Begins the export of a standing that is not final.
+///
+/// # Errors
+///
+/// [`PERIOD_NOT_FINAL`] on a board with `keep_top`; those of [`snapshot::take`].
+pub(crate) async fn begin(
+    engine: &Engine,
+    at: &PeriodName,
+    cohort: Option<&str>,
+) -> Result<RunningExport, Error> {
+    let find = |live: &LiveBoard| {
+        let now = engine.clock.now();
+        let target = Target::find(live, &at.window, Track::Shown, &at.choice, now)?;
+        if live.board.definition.keep_top.is_some() {
+            return Err(of_short_list(&target, live));
+        }
+        target.in_cohort(&live.board, cohort)
+    };
+    Ok(RunningExport {
+        snapshot: snapshot::take(engine, &at.board, find).await?,
+        begun: Instant::now(),
+    })
+}
+
+/// The next `count` entries, or fewer at the end.
+///
+/// # Errors
+///
+/// [`ANSWER_TIMEOUT`] after [`TAKING_TIME_MAX`].
+pub(crate) fn next_entries(export: &mut RunningExport, count: usize) -> Result<Vec<Entry>, Error> {
+    if export.begun.elapsed() > TAKING_TIME_MAX {
+        let detail = "the client did not read the export in 30 minutes";
+        return Err(Problem::new(ANSWER_TIMEOUT, detail).into());
+    }
+    export.snapshot.next(count)
+}
+
+fn of_short_list(target: &Target, live: &LiveBoard) -> Error {
+    let (name, id) = (target.name(), &live.board.id);
+    let detail = format!(
+        "the standing {name} of board {id} is not final, and a list with `keep_top` is exported only then; read its pages"
+    );
+    Problem::new(PERIOD_NOT_FINAL, detail).into()
+}
