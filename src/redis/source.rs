@@ -143,7 +143,7 @@ impl Source {
     ///
     /// # Errors
     /// Those of Redis.
-    pub async fn values<'a>(
+    pub async fn hash_values<'a>(
         &self,
         key: &'a str,
         fields: impl IntoIterator<Item = &'a str>,

@@ -569,7 +569,7 @@ async fn names_come_from_a_hash() {
     for line in [
         "sent                  4",
         "profiles              1",
-        "rejected              1  invalid-request",
+        "rejected              1  validation-failed",
     ] {
         assert!(said.contains(line), "{line}: {said}");
     }

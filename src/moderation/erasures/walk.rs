@@ -191,6 +191,7 @@ mod tests {
             Kind::Tiers,
             Kind::MemberVoters,
             Kind::QueueIds,
+            Kind::Trail,
         ];
         for kind in Kind::ALL.iter().copied() {
             let is_removed = kind.erasing() == Erasing::Removed && kind.slot() == Slot::Shard;

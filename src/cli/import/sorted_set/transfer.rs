@@ -194,7 +194,7 @@ impl Transfer<'_> {
             return Ok(Vec::new());
         };
         let ids = places.clone().map(|place| self.member_id(place));
-        let values = self.source.values(hash, ids).await?;
+        let values = self.source.hash_values(hash, ids).await?;
         let name = |value: String| match &sets.name_field {
             None => Some(value),
             Some(field) => {
