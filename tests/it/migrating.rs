@@ -317,6 +317,12 @@ async fn what_cannot_come_over_is_listed_before_anything_is_sent() {
         assert!(said.contains(line), "{line}: {said}");
     }
 
+    let (status, said) = scene.run("compare", "b", &["--key", "typo"]).await;
+    assert!(
+        status == 1 && said.contains("there is no sorted set typo"),
+        "{said}"
+    );
+
     for (definition, fault) in [
         (
             json!({"windows": ["day"], "accept_late": "any"}),
@@ -605,6 +611,7 @@ async fn members_come_over_from_a_cluster_and_with_a_password() {
     assert!(said.contains("10 sorted sets"), "{said}");
 
     let locked = RedisServer::start().await;
+    locked.run(&[b"ZADD", b"lb", b"1", b"ann"]).await;
     let password = [&b"CONFIG"[..], b"SET", b"requirepass", b"hush"];
     locked.run(&password).await;
     let address = Url::parse(&scene.client.base).unwrap();

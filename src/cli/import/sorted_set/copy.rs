@@ -140,11 +140,18 @@ impl Copy {
             let mut copy = Self::default();
             let each = |member: &[u8], score| copy.take(member, score, checks);
             match source.members(key, each).await {
+                Ok(()) if copy.is_empty() => {
+                    return Err(format!("there is no sorted set {}", shortened(key)).into());
+                }
                 Ok(()) => return Ok(copy.sorted()),
                 Err(StoreError::Unavailable(_)) if attempt < ATTEMPTS_MAX => attempt += 1,
                 Err(error) => return Err(format!("can't read {}: {error}", shortened(key)).into()),
             }
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.refused.is_empty()
     }
 
     fn take(&mut self, member: &[u8], score: f64, checks: &Checks) {

@@ -91,7 +91,8 @@ async fn run(work: &Work) -> Result<Totals, Failure> {
     )?;
     let sender = BatchSender::new(client);
     let target = Target::read(&sender).await?;
-    let source = Source::connect(&work.address, work.source_password()).await?;
+    let source = Source::connect(&work.address, work.source_password()).await;
+    let source = source.map_err(|error| format!("--from-redis: {error}"))?;
     let sets = names::find(&source, work, &target).await?;
     target.check(work, &sets)?;
 
@@ -118,12 +119,8 @@ async fn run(work: &Work) -> Result<Totals, Failure> {
         };
         let counts = transfer.run().await?;
         let report = Report {
-            work,
-            target: &target,
-            set,
-            copy: &copy,
+            transfer: &transfer,
             counts: &counts,
-            begin: times.begin,
         };
         writeln!(io::stdout(), "{report}")?;
         totals.add(&counts, &copy, work.task);

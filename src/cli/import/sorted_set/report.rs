@@ -4,24 +4,17 @@ use std::fmt;
 
 use indicatif::{HumanBytes, HumanCount};
 
-use super::args::{Task, Work};
+use super::args::Task;
 use super::copy::Copy;
-use super::names::SortedSet;
-use super::target::Target;
-use super::transfer::Counts;
+use super::transfer::{Counts, Transfer};
 use crate::cli::import::cost::Cost;
 use crate::cli::text::printable;
-use crate::domain::time::Timestamp;
+use crate::domain::period::Unit;
 
 /// The outcome for one sorted set.
 pub(super) struct Report<'a> {
-    pub(super) work: &'a Work,
-    pub(super) target: &'a Target,
-    pub(super) set: &'a SortedSet,
-    pub(super) copy: &'a Copy,
+    pub(super) transfer: &'a Transfer<'a>,
     pub(super) counts: &'a Counts,
-    /// The time of the first event.
-    pub(super) begin: Timestamp,
 }
 
 /// The outcome for all of them.
@@ -38,18 +31,25 @@ pub(super) struct Totals {
 impl Report<'_> {
     /// About how much memory the events take, in bytes.
     fn memory(&self) -> u64 {
-        let Cost { entry, event } = Cost::of(&self.target.board.definition);
-        let standings = self.target.board.recorded_units().count() as u64;
+        let Cost { entry, event } = Cost::of(&self.transfer.target.board.definition);
+        let standings = self.transfer.target.board.recorded_units().count() as u64;
         self.counts.sent * (standings * entry + event)
     }
 
     fn fmt_sent(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Transfer {
+            work,
+            target,
+            set,
+            times,
+            ..
+        } = self.transfer;
         let counts = self.counts;
-        let name = if self.work.is_dry { "to send" } else { "sent" };
+        let name = if work.is_dry { "to send" } else { "sent" };
         line(f, name, counts.sent)?;
         if counts.sent > 0 {
-            write!(f, "  from {}", self.begin)?;
-            let others = self.target.others(self.set.period.unit, self.begin);
+            write!(f, "  from {}", times.begin)?;
+            let others = target.others(set.period.unit, times.begin);
             if !others.is_empty() {
                 write!(f, ", also in {}", others.join(", "))?;
             }
@@ -58,12 +58,9 @@ impl Report<'_> {
             line(f, "duplicate", counts.duplicate)?;
             f.write_str("  sent before")?;
         }
-        if self.work.is_dry {
-            write!(
-                f,
-                "\n  memory     about {} in Redis",
-                HumanBytes(self.memory())
-            )?;
+        if work.is_dry {
+            let memory = HumanBytes(self.memory());
+            write!(f, "\n  memory     about {memory} in Redis")?;
         }
         Ok(())
     }
@@ -71,11 +68,16 @@ impl Report<'_> {
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (counts, copy, task) = (self.counts, self.copy, self.work.task);
+        let Transfer {
+            work, set, copy, ..
+        } = self.transfer;
+        let (counts, task) = (self.counts, work.task);
+        let standing = match set.period.unit {
+            Unit::All => Unit::All.to_string(),
+            unit => format!("{unit} {}", self.transfer.target.key(&set.period)),
+        };
         let members = HumanCount(copy.members.len() as u64);
-        let key = printable(&self.set.key);
-        let (window, period) = (self.set.period.unit, self.target.key(&self.set.period));
-        write!(f, "{key}, {window} {period}: {members} members")?;
+        write!(f, "{}, {standing}: {members} members", printable(&set.key))?;
         line(f, "equal", counts.equal)?;
         if task != Task::Compare {
             self.fmt_sent(f)?;
