@@ -331,7 +331,7 @@ async fn what_cannot_come_over_is_listed_before_anything_is_sent() {
         (json!({"windows": ["all"]}), "set `accept_late` to `any`"),
         (
             json!({"windows": ["all"], "accept_late": "any", "weight": {"default": 2}}),
-            "it has weights",
+            "it has `weight`",
         ),
         (
             json!({"windows": ["all", "week"], "accept_late": "any", "carryover": {"week": 0.5}}),

@@ -116,7 +116,7 @@ impl Target {
             definition
                 .weight
                 .is_some()
-                .then(|| "it has weights: remove `weight` while members come over".to_owned()),
+                .then(|| "it has `weight`, by which events would be multiplied".to_owned()),
             (!definition.carryover.is_empty())
                 .then(|| "it has `carryover`, which adds scores: add it afterwards".to_owned()),
             definition
