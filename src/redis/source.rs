@@ -1,5 +1,6 @@
 //! Reads another program's sorted sets and hashes from its Redis, in short steps that hold up nobody. It writes nothing.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -34,8 +35,8 @@ impl Source {
     /// Those of the address, and why the server can't be reached.
     pub async fn connect(address: &Address, password: Option<&str>) -> Result<Self, StoreError> {
         let mut config = address.config()?;
-        if let Some(password) = password {
-            config.password = Some(password.to_owned());
+        if config.password.is_none() {
+            config.password = password.map(ToOwned::to_owned);
         }
         let timeouts = TimeoutFactor::default();
         let source = Self(Store::with_access(&Access { config, timeouts })?);
@@ -55,17 +56,19 @@ impl Source {
     /// # Errors
     /// Those of Redis.
     pub async fn process_of(&self, key: &str) -> Result<String, StoreError> {
-        let info = self.0.ask_node_of(key, "INFO", vec!["server".into()]);
-        let info: String = info.await?;
-        let id = info_fields(&info).get("run_id").copied();
-        Ok(id.unwrap_or_default().to_owned())
+        let info: String = self
+            .0
+            .ask_node_of(key, "INFO", vec!["server".into()])
+            .await?;
+        Ok(process_in(&info))
     }
 
     /// The names of the sorted sets that match a pattern of `SCAN`, in order.
     ///
     /// # Errors
-    /// Those of Redis.
+    /// Those of Redis; and if another process has taken over, so that names may be missing.
     pub async fn sorted_sets(&self, pattern: &str) -> Result<Vec<String>, StoreError> {
+        let processes = self.processes().await?;
         let mut names = Vec::new();
         for node in self.0.primaries() {
             let mut cursor = CURSOR_OUTSIDE.to_owned();
@@ -86,7 +89,21 @@ impl Source {
         // A scan may return a name twice.
         names.sort_unstable();
         names.dedup();
-        Ok(names)
+        if self.processes().await? == processes {
+            Ok(names)
+        } else {
+            Err(taken_over())
+        }
+    }
+
+    /// The ids of all processes.
+    async fn processes(&self) -> Result<BTreeSet<String>, StoreError> {
+        let mut ids = BTreeSet::new();
+        for node in self.0.primaries() {
+            let info: String = node.readers.command("INFO", vec!["server".into()]).await?;
+            ids.insert(process_in(&info));
+        }
+        Ok(ids)
     }
 
     /// Passes on all members of a sorted set, with their scores. One may come twice, and one that is added or removed
@@ -117,8 +134,7 @@ impl Source {
         if self.process_of(key).await? == process {
             Ok(())
         } else {
-            let text = "another process has taken over while its data was read";
-            Err(StoreError::Unavailable(text.into()))
+            Err(taken_over())
         }
     }
 
@@ -153,6 +169,16 @@ impl Source {
         let text = |value: Option<Bytes>| String::from_utf8(value?.to_vec()).ok();
         Ok(found.into_iter().map(text).collect())
     }
+}
+
+/// The id of a process in what it says of itself.
+fn process_in(info: &str) -> String {
+    let id = info_fields(info).get("run_id").copied();
+    id.unwrap_or_default().to_owned()
+}
+
+fn taken_over() -> StoreError {
+    StoreError::Unavailable("another process has taken over while its data was read".into())
 }
 
 /// A score as Redis prints it.

@@ -4,9 +4,9 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::process::Command;
 
 use crate::harness::jobs::ClosePeriods;
+use crate::harness::program::without_settings;
 use crate::harness::{Client, World};
 
 /// The events of a day, each a second after the one before.
@@ -24,7 +24,7 @@ const EVENTS: [(&str, f64); 9] = [
 
 /// Runs an import, and returns its summary.
 async fn import(client: &Client, folder: &TempDir, args: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_standings"))
+    let output = without_settings(&[])
         .arg("import")
         .args(args)
         .args(["--url", &client.base])
@@ -140,7 +140,7 @@ async fn a_profile_that_the_service_rejects_is_reported_with_its_row() {
         .await;
     let rows = "member,score,name,avatar_url\nann,1,Ann,\nbob,2,Bob,http://img/b.png\n";
     std::fs::write(folder.path().join("a.csv"), rows).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_standings"))
+    let output = without_settings(&[])
         .args([
             "import",
             "a.csv",

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use reqwest::Url;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::process::Command;
 
-use crate::harness::program::Program;
+use crate::harness::program::{Program, without_settings};
 use crate::harness::random::Random;
 use crate::harness::servers::RedisServers;
 use crate::harness::{Client, RedisServer};
@@ -89,8 +88,7 @@ async fn run_from(
     board: &str,
     args: &[&str],
 ) -> (i32, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_standings"))
-        .args([command, "--from-redis", source, "--board", board])
+    let output = without_settings(&[command, "--from-redis", source, "--board", board])
         .args(["--url", &client.base])
         .args(args)
         .output()
@@ -453,6 +451,91 @@ async fn the_decimals_of_a_score_give_the_time_at_which_it_was_reached() {
     scene.program.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn names_and_times_of_other_periods_are_refused() {
+    let scene = Scene::new().await;
+    let definition = json!({"windows": ["month"], "accept_late": "any"});
+    scene.client.define("months", definition).await;
+    for key in ["d:2025-11-01", "d:2025-11-02"] {
+        scene.source_command(&["ZADD", key, "1", "ann"]).await;
+    }
+    let days = ["--keys", "d:{%Y-%m-%d}", "--window", "month"];
+    let (status, said) = scene.run("compare", "months", &days).await;
+    assert_eq!(status, 1, "{said}");
+    assert!(
+        said.contains("d:2025-11-02: 2025-11-02 00:00:00 is not the beginning of a month"),
+        "{said}"
+    );
+    for key in ["{m}:2025-11", "{m}:2025-11 "] {
+        scene.source_command(&["ZADD", key, "1.25", "ann"]).await;
+    }
+    let months = ["--keys", "{m}:{%Y-%m}", "--window", "month"];
+    let (status, said) = scene.run("compare", "months", &months).await;
+    assert!(
+        status == 1 && said.contains("its name does not have the form"),
+        "{said}"
+    );
+    scene.source_command(&["DEL", "{m}:2025-11 "]).await;
+    let fraction = ["--ties", "score-fraction", "--fraction-seconds", "100"];
+    let (status, said) = scene
+        .run("import", "months", &[&months[..], &fraction].concat())
+        .await;
+    assert_eq!(status, 1, "{said}");
+    assert!(
+        said.contains("the time in the score is not in its period"),
+        "{said}"
+    );
+    scene.program.stop().await;
+}
+
+/// The bounds of a board are those of its events, not of what they add up to.
+#[tokio::test(flavor = "multi_thread")]
+async fn sums_may_be_beyond_the_bounds_of_events() {
+    let scene = Scene::new().await;
+    scene.source_command(&["ZADD", "lb", "150", "ann"]).await;
+    let definition = json!({"windows": ["all"], "score_max": 100, "accept_late": "any"});
+    scene.client.define("b", definition).await;
+    for number in 0..2 {
+        let event = json!({"id": format!("{number}"), "member": "ann", "score": 70});
+        scene
+            .client
+            .post("/v1/boards/b/events", event)
+            .await
+            .expect(200);
+    }
+    let (status, said) = scene.run("compare", "b", &["--key", "lb"]).await;
+    assert!(
+        status == 2 && said.contains("ann: 150 there, 140 here"),
+        "{said}"
+    );
+    let (status, said) = scene.run("import", "b", &["--key", "lb", "--sync"]).await;
+    assert_eq!(status, 0, "{said}");
+    scene.program.stop().await;
+}
+
+/// An event that the board remembers brings back no member that was erased since.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_was_erased_since_is_reported() {
+    let scene = Scene::new().await;
+    scene.fill("lb", 3, 50).await;
+    let definition = json!({"windows": ["all"], "accept_late": "any"});
+    scene.client.define("b", definition).await;
+    let (status, said) = scene.run("import", "b", &["--key", "lb"]).await;
+    assert_eq!(status, 0, "{said}");
+    scene
+        .client
+        .delete("/v1/boards/b/members/player:2")
+        .await
+        .expect(204);
+    let (status, said) = scene.run("import", "b", &["--key", "lb"]).await;
+    assert_eq!(status, 2, "{said}");
+    assert!(
+        said.contains("duplicate             1  accepted before"),
+        "{said}"
+    );
+    scene.program.stop().await;
+}
+
 /// Hidden members count as present: an import must not add their scores again.
 #[tokio::test(flavor = "multi_thread")]
 async fn hidden_members_are_compared_like_others() {
@@ -616,9 +699,8 @@ async fn members_come_over_from_a_cluster_and_with_a_password() {
     locked.run(&password).await;
     let address = Url::parse(&scene.client.base).unwrap();
     let import = |password: Option<&str>| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_standings"));
         let url = locked.url();
-        command.args([
+        let mut command = without_settings(&[
             "import",
             "--from-redis",
             &url,

@@ -81,13 +81,16 @@ impl Engine {
         .await
     }
 
-    /// The erasures that the shards of a board know, each with the key of the hash that names its member.
-    pub(crate) async fn erasures_on(&self, live: &LiveBoard) -> Result<Vec<KnownErasure>, Error> {
+    /// The erasures that each shard of a board knows, with the key of the hash that names the member.
+    pub(crate) async fn erasures_on(
+        &self,
+        live: &LiveBoard,
+    ) -> Result<Vec<Vec<KnownErasure>>, Error> {
         let of_shards = live
             .shards
             .iter()
             .map(|live| erasures::all(&self.store, &live.shard));
-        Ok(try_join_all(of_shards).await?.concat())
+        Ok(try_join_all(of_shards).await?)
     }
 
     /// Writes an erasure into all shards that may have data of the member, its home last. `revised`: which hides are in all

@@ -325,30 +325,39 @@ impl<'f> Wanted<'f> {
         wanted
     }
 
-    /// Drops an erasure if this one of the same member is known: it is the same or a later one.
-    pub(super) fn drop_known(&mut self, name: &str, known: Erasure) {
-        let is_known = |filed: &FiledErasure| filed.erasure.number <= known.number;
-        if self.erasures.get(name).is_some_and(is_known) {
-            self.erasures.remove(name);
+    /// Drops the erasures that do not satisfy a condition on the name of the member and the erasure.
+    pub(super) fn keep_if(&mut self, is_wanted: impl Fn(&str, Erasure) -> bool) {
+        self.erasures
+            .retain(|name, filed| is_wanted(name, filed.erasure));
+    }
+
+    /// Drops all erasures of a member.
+    pub(super) fn drop_of(&mut self, member: &MemberId) {
+        for key in self.keys {
+            self.erasures
+                .remove(name_under(key, member.as_str()).as_str());
         }
     }
 
-    /// The erasure of a member, with its name.
+    /// The last erasure of a member, with its name.
     pub(super) fn of(&self, member: &MemberId) -> Option<(&'f str, Erasure)> {
-        self.keys.iter().enumerate().find_map(|(place, key)| {
+        let named = self.keys.iter().enumerate().filter_map(|(place, key)| {
             let name = name_under(key, member.as_str());
             let (name, filed) = self.erasures.get_key_value(name.as_str())?;
             (filed.key == place).then_some((*name, filed.erasure))
-        })
+        });
+        named.max_by_key(|(_, erasure)| erasure.number)
     }
 
-    /// Those whose names have this key, and how many have another one.
-    pub(super) fn under(&self, key: &str) -> (Vec<(&'f str, Erasure)>, usize) {
-        let is_under = |filed: &FiledErasure| self.keys[filed.key] == key;
-        let of_key = self.erasures.iter().filter(|(_, filed)| is_under(filed));
-        let of_key: Vec<_> = of_key.map(|(name, filed)| (*name, filed.erasure)).collect();
-        let others = self.erasures.len() - of_key.len();
-        (of_key, others)
+    /// The names and erasures by the key of the names, for keys that have any, in the order of the file.
+    pub(super) fn by_key(&self) -> Vec<(&'f str, Vec<(&'f str, Erasure)>)> {
+        let keys = self.keys.iter().enumerate().map(|(place, key)| {
+            let of_key = self.erasures.iter();
+            let of_key = of_key.filter(|(_, filed)| filed.key == place);
+            let names = of_key.map(|(name, filed)| (*name, filed.erasure));
+            (key.as_str(), names.collect::<Vec<_>>())
+        });
+        keys.filter(|(_, names)| !names.is_empty()).collect()
     }
 }
 
@@ -449,10 +458,24 @@ mod tests {
         let mut wanted = Wanted::on_board(&file, &id("b"), 10);
         let numbers = ["ann", "bob", "eve", "cid"].map(|member| of(&wanted, member));
         assert_eq!(numbers, [Some(60), Some(20), Some(80), None]);
-        assert_eq!((wanted.under("k").0.len(), wanted.under("k").1), (2, 1));
-        wanted.drop_known(&name_under("k", "ann"), erasure(59));
-        wanted.drop_known(&name_under("k", "eve"), erasure(80));
+        let keys: Vec<_> = wanted
+            .by_key()
+            .iter()
+            .map(|(key, names)| (*key, names.len()))
+            .collect();
+        assert_eq!(keys, [("k", 2), ("old", 1)]);
+        wanted.keep_if(|_, erasure| erasure.number != 80);
         assert_eq!((of(&wanted, "ann"), of(&wanted, "eve")), (Some(60), None));
+        wanted.drop_of(&MemberId::parse("bob").unwrap());
+        assert_eq!(of(&wanted, "bob"), None);
+        // Of names under two keys the last erasure counts.
+        let mut file = file.clone();
+        file.add_board(
+            id("e"),
+            10,
+            vec![known("k", "ann", 50), known("old", "ann", 70)],
+        );
+        assert_eq!(of(&Wanted::on_board(&file, &id("e"), 10), "ann"), Some(70));
         // A board that was created later, and one that the file lacks.
         assert_eq!(of(&Wanted::on_board(&file, &id("b"), 70), "ann"), None);
         assert_eq!(of(&Wanted::on_board(&file, &id("d"), 5), "eve"), Some(80));

@@ -1,6 +1,6 @@
 //! Writes the erasures that Redis knows into a file, and carries out those of a file that restored data does not know.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use futures::future::BoxFuture;
@@ -11,7 +11,8 @@ use super::store;
 use super::walk::Search;
 use crate::audit;
 use crate::core::board::store::boards;
-use crate::core::hide::store::{erasures, hidden};
+use crate::core::hide::store::erasures::{self, KnownErasure};
+use crate::core::hide::store::hidden;
 use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::erasure::Erasure;
 use crate::domain::ids::{BoardId, MemberId};
@@ -108,7 +109,7 @@ pub async fn export(engine: &Engine, only: Option<&BoardId>) -> Result<ErasureFi
             Ok((live.board.generation, engine.erasures_on(&live).await?))
         });
         match known.await {
-            Ok((generation, known)) => file.add_board(id, generation, known),
+            Ok((generation, known)) => file.add_board(id, generation, known.concat()),
             // It was deleted meanwhile.
             Err(Error::BoardNotFound(_)) if only.is_none() => {}
             Err(error) => return Err(error),
@@ -190,7 +191,7 @@ fn state_of(file: &ErasureFile, id: &BoardId, generation: u64) -> Option<Remark>
 
 type Found = Vec<(MemberId, Erasure)>;
 
-/// The erasures that a board does not know, and those of them whose members it has.
+/// The erasures that not every shard of a board knows, and those of them whose members it has although they are erased.
 async fn find<'f>(
     engine: &Engine,
     file: &'f ErasureFile,
@@ -199,15 +200,57 @@ async fn find<'f>(
     engine
         .with_board(id, async |live| {
             let mut wanted = Wanted::on_board(file, id, live.board.generation);
-            for known in engine.erasures_on(&live).await? {
-                wanted.drop_known(&known.name, known.erasure);
-            }
-            let found = search(engine, &live, &wanted).await?;
+            let known = Known::new(engine.erasures_on(&live).await?);
+            // A member's home follows from its id alone, so an erasure may be one that only another shard has to know.
+            wanted.keep_if(|name, erasure| !known.to_all(name, erasure));
+            let mut found = search(engine, &live, &wanted).await?;
             // Otherwise the search may have missed what moved meanwhile.
             boards::require_current(&engine.store, &live.board).await?;
+            found.retain(|(member, erasure)| {
+                let has_returned = wanted
+                    .of(member)
+                    .is_some_and(|(name, _)| known.at_home(&live, member, name, *erasure));
+                if has_returned {
+                    wanted.drop_of(member);
+                }
+                !has_returned
+            });
             Ok((wanted, found))
         })
         .await
+}
+
+/// The numbers of the erasures that each shard of a board knows, by the names of the members.
+struct Known(Vec<HashMap<String, u64>>);
+
+impl Known {
+    fn new(of_shards: Vec<Vec<KnownErasure>>) -> Self {
+        let numbers = |known: Vec<KnownErasure>| {
+            let numbers = known.into_iter();
+            numbers
+                .map(|known| (known.name, known.erasure.number))
+                .collect()
+        };
+        Self(of_shards.into_iter().map(numbers).collect())
+    }
+
+    fn to(&self, shard: usize, name: &str, erasure: Erasure) -> bool {
+        let number = self.0[shard].get(name);
+        number.is_some_and(|number| *number >= erasure.number)
+    }
+
+    /// Whether all shards know an erasure, or a later one of the member.
+    fn to_all(&self, name: &str, erasure: Erasure) -> bool {
+        (0..self.0.len()).all(|shard| self.to(shard, name, erasure))
+    }
+
+    /// Whether the shards that may have data of a member know its erasure: then the member has returned since.
+    fn at_home(&self, live: &LiveBoard, member: &MemberId, name: &str, erasure: Erasure) -> bool {
+        let home = live.board.shard_of(member);
+        let mut shards = 0..self.0.len();
+        shards
+            .all(|shard| shard != home && !live.board.is_league() || self.to(shard, name, erasure))
+    }
 }
 
 async fn search(engine: &Engine, live: &LiveBoard, wanted: &Wanted<'_>) -> Result<Found, Error> {
@@ -236,27 +279,27 @@ async fn note_others(
     mut wanted: Wanted<'_>,
     found: &Found,
 ) -> Result<usize, Error> {
-    for (member, erasure) in found {
-        if let Some((name, _)) = wanted.of(member) {
-            wanted.drop_known(name, *erasure);
+    for (member, _) in found {
+        wanted.drop_of(member);
+    }
+    let (mut unstored, names) = (0, wanted.by_key());
+    for (key, others) in &names {
+        let are_stored = engine
+            .with_board(id, async |live| {
+                let mut are_stored = true;
+                for live in &live.shards {
+                    are_stored &=
+                        erasures::restore(&engine.store, &live.shard, key, others).await?;
+                }
+                Ok(are_stored)
+            })
+            .await?;
+        if !are_stored {
+            unstored += others.len();
         }
     }
-    let key = erasures::hash_key(&engine.store).await?;
-    let (others, mut unstored) = wanted.under(&key);
-    if others.is_empty() {
-        return Ok(unstored);
-    }
-    let are_stored = engine
-        .with_board(id, async |live| {
-            let mut are_stored = true;
-            for live in &live.shards {
-                are_stored &= erasures::restore(&engine.store, &live.shard, &key, &others).await?;
-            }
-            Ok(are_stored)
-        })
-        .await?;
-    if !are_stored {
-        unstored += others.len();
+    if names.is_empty() {
+        return Ok(0);
     }
     note_returned(engine, id, &wanted).await?;
     Ok(unstored)
@@ -287,9 +330,14 @@ async fn apply_everywhere(
     is_trial: bool,
 ) -> Result<usize, Error> {
     let mut wanted = Wanted::everywhere(file);
-    for (name, known) in store::erased_everywhere(&engine.store).await? {
-        wanted.drop_known(&name, known);
-    }
+    let known: HashMap<_, _> = store::erased_everywhere(&engine.store)
+        .await?
+        .into_iter()
+        .collect();
+    wanted.keep_if(|name, erasure| {
+        let known = known.get(name);
+        known.is_none_or(|known| known.number < erasure.number)
+    });
     if wanted.erasures.is_empty() {
         return Ok(0);
     }
@@ -303,7 +351,9 @@ async fn apply_everywhere(
             audit::store::forget_member(&engine.store, member).await?;
         }
         let key = erasures::hash_key(&engine.store).await?;
-        store::note_names(&engine.store, &wanted.under(&key).0).await?;
+        for (_, names) in wanted.by_key().iter().filter(|(own, _)| **own == key) {
+            store::note_names(&engine.store, names).await?;
+        }
     }
     Ok(found.len())
 }

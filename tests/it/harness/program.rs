@@ -23,16 +23,23 @@ pub struct Program {
     client: Client,
 }
 
-/// `standings serve`, without the settings of those who run the tests.
-pub fn command(args: &[&str]) -> Command {
+/// The program with these arguments, without the settings of those who run the tests.
+pub fn without_settings(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_standings"));
-    command.arg("serve").args(args);
+    command.args(args);
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();
         if name_text.starts_with("STANDINGS_") && name_text != "STANDINGS_REDIS_SERVER" {
             command.env_remove(&name);
         }
     }
+    command
+}
+
+/// `standings serve`, without the settings of those who run the tests.
+pub fn command(args: &[&str]) -> Command {
+    let mut command = without_settings(&["serve"]);
+    command.args(args);
     command.env("STANDINGS_TIMEOUT_FACTOR", PATIENT.to_string());
     as_child(&mut command);
     command

@@ -6,14 +6,13 @@ use std::process::Stdio;
 use futures::future::join_all;
 use serde_json::json;
 use standings::check::{self, Repair};
-use standings::domain::ids::BoardId;
+use standings::domain::ids::{BoardId, MemberId};
 use standings::moderation::erasures::file::ErasureFile;
 use standings::moderation::erasures::work::{self, Applied, Remark};
 use tempfile::TempDir;
-use tokio::process::Command;
 
 use crate::harness::jobs::{ClosePeriods, Tasks};
-use crate::harness::program::Program;
+use crate::harness::program::{Program, without_settings};
 use crate::harness::redis::eventually;
 use crate::harness::servers::RedisServers;
 use crate::harness::{Client, Instance, RedisServer, World, clock_at, interrupt};
@@ -226,6 +225,36 @@ async fn members_that_had_returned_before_the_backup_stay() {
     assert_eq!(apply(&world, &first).await.members(), 0);
     assert_eq!(members(client, "b", "day").await, ["back"]);
     client.get("/v1/members/back/profile").await.expect(200);
+}
+
+/// What an interrupted application has left undone in one shard, the next one does, although the other shards know the erasure.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_that_an_interrupted_application_did_not_reach_is_finished() {
+    let world = World::start(NOW).await;
+    let client = world.client();
+    let definition = json!({"windows": ["all"], "shards": 4});
+    client.define("b", definition).await;
+    assert_eq!(send(client, "b", "bob", NOW).await, 200);
+    let copies = copy(&world);
+    assert_eq!(send(client, "b", "ann", NOW).await, 200);
+    erase(client, "b", "ann").await;
+    let file = export(&world).await;
+    restore(&world, &copies).await;
+    assert!(apply(&world, &file).await.erased.is_empty());
+    assert_eq!(send(client, "b", "ann", NOW).await, 409);
+
+    let live = world.engine().live_board(&id("b")).await.unwrap();
+    let home = live.board.shard_of(&MemberId::parse("ann").unwrap());
+    let shard = &live.shards[home].shard;
+    let lost = format!("st:{{{}}}:{}:erased", shard.tag(), shard.generation);
+    for node in &world.redis.nodes {
+        // Of several, the one that has its slot carries it out.
+        node.run(&[b"DEL", lost.as_bytes()]).await;
+    }
+    assert_eq!(send(client, "b", "ann", NOW).await, 200);
+    assert_eq!(apply(&world, &file).await.erased, [(id("b"), 1)]);
+    assert_eq!(send(client, "b", "ann", NOW).await, 409);
+    assert_eq!(members(client, "b", "all").await, ["bob"]);
 }
 
 #[tokio::test]
@@ -441,7 +470,7 @@ async fn copies_of_different_instants_are_exact_once_the_events_are_sent_again()
 
 /// What a call of the command prints on both outputs, and its exit status.
 async fn run(args: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_standings"));
+    let mut command = without_settings(&[]);
     command.arg("erasures").args(args).stdin(Stdio::null());
     let output = command.output().await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();

@@ -366,6 +366,30 @@ async fn a_file_has_what_reads_show_of_every_standing_that_is_not_final() {
     }
 }
 
+/// A period that ended before `finalize` was set gets no result. When later ones are final, it is still exported.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_period_that_is_final_without_a_result_is_exported() {
+    let world = world(SnapshotBounds::default(), json!({"windows": ["day"]})).await;
+    let client = world.client();
+    post(client, "ann", 1).await;
+    world.set_time("2026-11-21T12:00:00Z");
+    client
+        .patch("/v1/boards/b", json!({"finalize": "1h"}))
+        .await
+        .expect(200);
+    world.engine().refresh_boards().await.unwrap();
+    post(client, "bob", 1).await;
+    world.set_time("2026-11-22T12:00:00Z");
+    client
+        .post(
+            "/v1/boards/b/standings/day/periods/2026-11-21/close",
+            json!({}),
+        )
+        .await;
+    let answer = export(client, "day/periods/2026-11-20/export?format=ndjson").await;
+    assert_eq!(lines(&answer).len(), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_names_its_instant_and_spreadsheets_can_open_it() {
     let world = world(

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::args::{TieOrder, Work};
+use super::args::{Task, TieOrder, Work};
+use super::names::SortedSet;
 use super::target::Target;
+use super::times::Fraction;
 use crate::cli::Failure;
 use crate::cli::text::shortened;
 use crate::domain::ids::MemberId;
-use crate::domain::score::{Decimals, Score, ScoreError};
+use crate::domain::period::Period;
+use crate::domain::score::{Bound, Decimals, Score, ScoreError};
+use crate::domain::time::Timestamp;
 use crate::redis::StoreError;
 use crate::redis::source::Source;
 
@@ -24,6 +28,8 @@ pub(super) struct Checks {
     reading: Reading,
     min: Option<Score>,
     max: Option<Score>,
+    /// The time in a score, which must not be later than this.
+    fraction: Option<(Fraction, Timestamp)>,
 }
 
 /// Which part of a double is the score.
@@ -46,6 +52,7 @@ pub(super) enum Refusal {
     Range,
     Decimals,
     Bounds,
+    Time,
 }
 
 impl Refusal {
@@ -57,6 +64,7 @@ impl Refusal {
             Self::Infinite => "the score is infinite",
             Self::Range => "the score has more digits than the board can keep",
             Self::Decimals => "the score has more decimals than the board keeps: --round rounds it",
+            Self::Time => "the time in the score is not in its period, or still to come",
             Self::Bounds => "the score is beyond the board's `score_min` or `score_max`",
         }
     }
@@ -90,14 +98,18 @@ impl Checks {
             (_, Some(round)) => Reading::Rounded(round.digits().into()),
             _ => Reading::Exact,
         };
-        let bound = |bound: Option<crate::domain::score::Bound>| {
+        // They are those of events: of whole scores only if each is an event.
+        let bound = |bound: Option<Bound>| {
+            let bound = bound.filter(|_| work.task == Task::Import);
             bound.and_then(|bound| bound.score(decimals).ok())
         };
+        let has_fraction = work.sets.ties == TieOrder::ScoreFraction;
         Self {
             decimals,
             reading,
             min: bound(definition.score_min),
             max: bound(definition.score_max),
+            fraction: has_fraction.then(|| (Fraction::new(work), target.now)),
         }
     }
 
@@ -123,6 +135,15 @@ impl Checks {
         is_within.then_some(score).ok_or(Refusal::Bounds)
     }
 
+    /// Checks the time in a score, if it has one.
+    fn check_time(&self, value: f64, period: &Period) -> Result<(), Refusal> {
+        let is_valid = self.fraction.is_none_or(|(fraction, now)| {
+            let at = fraction.time(value);
+            period.contains(at) && at <= now
+        });
+        is_valid.then_some(()).ok_or(Refusal::Time)
+    }
+
     /// Whether rounding changes a score.
     fn is_rounded(&self, value: f64) -> bool {
         match self.reading {
@@ -134,11 +155,15 @@ impl Checks {
 
 impl Copy {
     /// Copies a sorted set, in steps. If its server is replaced meanwhile, the copy begins again.
-    pub(super) async fn of(source: &Source, key: &str, checks: &Checks) -> Result<Self, Failure> {
+    pub(super) async fn of(
+        source: &Source,
+        SortedSet { key, period }: &SortedSet,
+        checks: &Checks,
+    ) -> Result<Self, Failure> {
         let mut attempt = 1;
         loop {
             let mut copy = Self::default();
-            let each = |member: &[u8], score| copy.take(member, score, checks);
+            let each = |member: &[u8], score| copy.take(member, score, (checks, period));
             match source.members(key, each).await {
                 Ok(()) if copy.is_empty() => {
                     return Err(format!("there is no sorted set {}", shortened(key)).into());
@@ -154,11 +179,12 @@ impl Copy {
         self.members.is_empty() && self.refused.is_empty()
     }
 
-    fn take(&mut self, member: &[u8], score: f64, checks: &Checks) {
+    fn take(&mut self, member: &[u8], score: f64, (checks, period): (&Checks, &Period)) {
         let id = str::from_utf8(member).ok();
         let id = id.filter(|id| MemberId::parse(id).is_ok());
         let checked = id.ok_or(Refusal::Id).and_then(|id| {
             checks.score(score)?;
+            checks.check_time(score, period)?;
             Ok(id)
         });
         match checked {
@@ -212,6 +238,7 @@ impl Copy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::period::Unit;
 
     fn checks(decimals: u64, reading: Reading) -> Checks {
         Checks {
@@ -219,6 +246,7 @@ mod tests {
             reading,
             min: None,
             max: Some(Score::from_stored(10_i64.pow(15))),
+            fraction: None,
         }
     }
 
@@ -258,7 +286,7 @@ mod tests {
             (b"c", 0.5),
             (b"", 1.0),
         ] {
-            copy.take(member, score, &checks);
+            copy.take(member, score, (&checks, &Period::endless(Unit::All)));
         }
         let copy = copy.sorted();
         let ids: Vec<&str> = copy.members.iter().map(|member| &*member.id).collect();

@@ -103,7 +103,7 @@ async fn run(work: &Work) -> Result<Totals, Failure> {
     for (set, copied) in sets.iter().zip(copies) {
         let copy = match copied {
             Some(copy) => copy,
-            None => Copy::of(&source, &set.key, &checks).await?,
+            None => Copy::of(&source, set, &checks).await?,
         };
         let times = Times::new(work, &target, set, copy.members.len());
         let transfer = Transfer {
@@ -142,7 +142,7 @@ async fn check_all(
     let mut copies = Vec::new();
     let mut refusals = String::new();
     for set in sets {
-        let copy = Copy::of(source, &set.key, checks).await?;
+        let copy = Copy::of(source, set, checks).await?;
         if !work.sets.skip {
             refusals.push_str(&copy.refusals(&set.key));
         }

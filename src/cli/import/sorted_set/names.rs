@@ -3,13 +3,14 @@
 use std::str::FromStr;
 
 use chrono::format::{Item, Parsed, StrftimeItems};
-use chrono::{NaiveDate, NaiveDateTime, Weekday};
+use chrono::{Datelike, NaiveDate, NaiveDateTime, NaiveTime, Weekday};
 
 use super::args::Work;
 use super::target::Target;
 use crate::cli::Failure;
 use crate::cli::text::shortened;
-use crate::domain::period::{Period, Unit};
+use crate::domain::period::{Calendar, Period, Unit};
+use crate::domain::time::Timestamp;
 use crate::redis::source::Source;
 
 /// How many faulty names are listed.
@@ -34,12 +35,13 @@ impl FromStr for NamePattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('{').and_then(|(before, rest)| {
-            let (form, after) = rest.split_once('}')?;
-            Some((before, form, after))
+        // Braces without a form, as of a hash tag, belong to the name.
+        let braces = text.match_indices('{').find_map(|(index, _)| {
+            let (form, after) = text[index + 1..].split_once('}')?;
+            form.contains('%').then_some((&text[..index], form, after))
         });
         let (before, form, after) =
-            parts.ok_or("must have the form of the period in braces, as in 'weekly_{%G-%V}'")?;
+            braces.ok_or("must have the form of the period in braces, as in 'weekly_{%G-%V}'")?;
         if StrftimeItems::new(form).any(|item| item == Item::Error) {
             return Err(format!(
                 "{form:?} is not the form of a date, such as %G-%V or %Y-%m-%d"
@@ -66,26 +68,51 @@ impl NamePattern {
         format!("{}*{}", literal(&self.before), literal(&self.after))
     }
 
-    /// The key of the period that a name has, as the board would write it for a unit; it may be none of the board's.
-    fn period_key(&self, name: &str, unit: Unit) -> Option<String> {
-        let text = name.strip_prefix(&self.before)?.strip_suffix(&self.after)?;
-        let time = self.parse(text)?;
+    /// The period that a name has, which must be one of the calendar's.
+    fn period(&self, name: &str, unit: Unit, calendar: &Calendar) -> Result<Period, String> {
+        let text = name.strip_prefix(&self.before);
+        let text = text.and_then(|text| text.strip_suffix(&self.after));
+        let moment = text.and_then(|text| self.parse(text));
+        let moment =
+            moment.ok_or_else(|| format!("its name does not have the form {{{}}}", self.form))?;
+        let time = match moment {
+            Moment::Instant(at) => {
+                let period = calendar.containing(unit, at);
+                let starts = period.start() == Some(at);
+                return starts
+                    .then_some(period)
+                    .ok_or_else(|| format!("no {unit} of the board begins at {at}"));
+            }
+            Moment::Local(time) => time,
+        };
         let form = match unit {
             Unit::Minute | Unit::Hour | Unit::Season => "%Y-%m-%dT%H:%MZ",
             Unit::Day | Unit::Week => "%Y-%m-%d",
             Unit::Month => "%Y-%m",
             Unit::Year => "%Y",
-            Unit::All => return None,
+            Unit::All => return Err("all time has no periods".to_owned()),
         };
-        Some(time.format(form).to_string())
+        let is_first = match unit {
+            Unit::Month => time.day() == 1,
+            Unit::Year => time.ordinal() == 1,
+            _ => true,
+        };
+        let has_time = matches!(unit, Unit::Minute | Unit::Hour | Unit::Season);
+        if !is_first || !has_time && time.time() != NaiveTime::MIN {
+            return Err(format!("{time} is not the beginning of a {unit}"));
+        }
+        calendar
+            .parse_key(unit, &time.format(form).to_string())
+            .map_err(|error| error.to_string())
     }
 
     /// The first instant that a text can mean: what its form does not say is the first day, and midnight.
-    fn parse(&self, text: &str) -> Option<NaiveDateTime> {
+    fn parse(&self, text: &str) -> Option<Moment> {
         let mut parsed = Parsed::new();
         chrono::format::parse(&mut parsed, text, StrftimeItems::new(&self.form)).ok()?;
         if let Some(seconds) = parsed.timestamp() {
-            return Some(chrono::DateTime::from_timestamp(seconds, 0)?.naive_utc());
+            let at = Timestamp::from_ms(seconds.checked_mul(1_000)?);
+            return at.ok().map(Moment::Instant);
         }
         // A number of a week needs a day, and a month or a year its first.
         if parsed.isoweek().is_some() || parsed.week_from_mon().is_some() {
@@ -102,13 +129,20 @@ impl NamePattern {
         }
         let date: NaiveDate = parsed.to_naive_date().ok()?;
         if parsed.hour_div_12().is_none() {
-            return date.and_hms_opt(0, 0, 0);
+            return Some(Moment::Local(date.and_time(NaiveTime::MIN)));
         }
         if parsed.minute().is_none() {
             let _ = parsed.set_minute(0);
         }
-        Some(date.and_time(parsed.to_naive_time().ok()?))
+        Some(Moment::Local(date.and_time(parsed.to_naive_time().ok()?)))
     }
+}
+
+/// What the name of a sorted set says.
+enum Moment {
+    Instant(Timestamp),
+    /// A date, or a time, of the board.
+    Local(NaiveDateTime),
 }
 
 /// The sorted sets of the options.
@@ -137,13 +171,7 @@ pub(super) async fn find(
     let mut found = Vec::new();
     let mut faults = Vec::new();
     for key in source.sorted_sets(&glob).await? {
-        let name = pattern.period_key(&key, unit);
-        let period = name
-            .ok_or_else(|| format!("its name does not have the form {{{}}}", pattern.form))
-            .and_then(|name| {
-                let period = calendar.parse_key(unit, &name);
-                period.map_err(|error| error.to_string())
-            });
+        let period = pattern.period(&key, unit, &calendar);
         match period {
             Ok(period) => found.push(SortedSet { key, period }),
             Err(fault) => faults.push(format!("{}: {fault}", shortened(&key))),
@@ -161,61 +189,91 @@ pub(super) async fn find(
         return Err(format!("no sorted set matches {glob}").into());
     }
     found.sort_by_key(|set| set.period.start_ms);
+    if let Some([one, other]) = found
+        .array_windows()
+        .find(|[one, other]| one.period == other.period)
+    {
+        let (one, other) = (shortened(&one.key), shortened(&other.key));
+        return Err(format!("{one} and {other} are of the same {unit}").into());
+    }
     Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::board::Board;
 
-    fn key(pattern: &str, name: &str, unit: Unit) -> Option<String> {
-        pattern
-            .parse::<NamePattern>()
-            .unwrap()
-            .period_key(name, unit)
+    fn key(timezone: &str, pattern: &str, name: &str, unit: Unit) -> Option<String> {
+        let board = format!(r#"{{"timezone": "{timezone}", "week_start": "sunday"}}"#);
+        let mut calendar = Board::defined(&board).calendar;
+        if pattern.contains("%V") {
+            calendar.week_start = Weekday::Mon;
+        }
+        let pattern: NamePattern = pattern.parse().unwrap();
+        let period = pattern.period(name, unit, &calendar).ok()?;
+        Some(calendar.key(&period))
     }
 
     #[test]
-    fn a_name_gives_the_first_instant_of_its_period() {
-        for (pattern, name, unit, expected) in [
+    fn a_name_gives_the_period_that_begins_then() {
+        let (utc, berlin) = ("UTC", "Europe/Berlin");
+        for (zone, pattern, name, unit, expected) in [
             (
+                utc,
                 "weekly_{%G-%V}",
                 "weekly_2026-48",
                 Unit::Week,
                 Some("2026-11-23"),
             ),
-            ("weekly_{%G-%V}", "weekly_2026-54", Unit::Week, None),
-            ("w{%Y-%U}", "w2026-47", Unit::Week, Some("2026-11-22")),
+            (utc, "weekly_{%G-%V}", "weekly_2026-54", Unit::Week, None),
+            (utc, "w{%Y-%U}", "w2026-47", Unit::Week, Some("2026-11-22")),
+            (utc, "w{%Y-%m-%d}", "w2026-11-23", Unit::Week, None),
             (
+                utc,
                 "{%Y%m%d}:points",
                 "20261130:points",
                 Unit::Day,
                 Some("2026-11-30"),
             ),
-            ("{%Y%m%d}:points", "20260231:points", Unit::Day, None),
-            ("lb:{%Y-%m}", "lb:2026-11", Unit::Month, Some("2026-11")),
-            ("lb:{%Y}", "lb:2026", Unit::Year, Some("2026")),
+            (utc, "{%Y%m%d}:points", "20260231:points", Unit::Day, None),
             (
+                utc,
+                "{lb}:{%Y-%m}",
+                "{lb}:2026-11",
+                Unit::Month,
+                Some("2026-11"),
+            ),
+            (utc, "lb:{%Y-%m-%d}", "lb:2026-11-02", Unit::Month, None),
+            (utc, "lb:{%Y}", "lb:2026", Unit::Year, Some("2026")),
+            (
+                utc,
                 "h:{%Y-%m-%dT%H}",
                 "h:2026-11-30T07",
                 Unit::Hour,
                 Some("2026-11-30T07:00Z"),
             ),
-            ("s:{%s}", "s:1795996800", Unit::Day, Some("2026-11-30")),
-            ("lb:{%Y}", "lb:total", Unit::Year, None),
-            ("lb:{%Y}", "other:2026", Unit::Year, None),
+            (utc, "h:{%Y-%m-%dT%H}", "h:2026-11-30T07", Unit::Day, None),
+            (utc, "s:{%s}", "s:1795996800", Unit::Day, Some("2026-11-30")),
+            (berlin, "s:{%s}", "s:1795996800", Unit::Day, None),
+            (
+                berlin,
+                "s:{%s}",
+                "s:1795993200",
+                Unit::Day,
+                Some("2026-11-30"),
+            ),
+            (utc, "lb:{%Y}", "lb:total", Unit::Year, None),
+            (utc, "lb:{%Y}", "other:2026", Unit::Year, None),
         ] {
-            assert_eq!(
-                key(pattern, name, unit).as_deref(),
-                expected,
-                "{pattern} {name}"
-            );
+            let found = key(zone, pattern, name, unit);
+            assert_eq!(found.as_deref(), expected, "{pattern} {name}");
         }
     }
 
     #[test]
     fn a_pattern_needs_the_form_of_a_period() {
-        for text in ["weekly", "weekly_{%G-%V", "weekly_{%!}"] {
+        for text in ["weekly", "weekly_{%G-%V", "weekly_{%!}", "{lb}"] {
             assert!(text.parse::<NamePattern>().is_err(), "{text}");
         }
         let pattern: NamePattern = "a*[b]_{%Y}?".parse().unwrap();

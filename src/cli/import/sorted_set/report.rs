@@ -56,7 +56,7 @@ impl Report<'_> {
         }
         if counts.duplicate > 0 {
             line(f, "duplicate", counts.duplicate)?;
-            f.write_str("  sent before")?;
+            f.write_str("  accepted before, and erased or taken back since")?;
         }
         if work.is_dry {
             let memory = HumanBytes(self.memory());
@@ -134,6 +134,7 @@ impl Totals {
         self.unequal += counts.different
             + counts.better
             + counts.changing
+            + counts.duplicate
             + counts.rejected_count()
             + copy.refused_count();
         if task == Task::Compare {

@@ -26,7 +26,7 @@ const EARLY: &str = "2000-01-01T00:00:00Z";
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) board: Board,
-    now: Timestamp,
+    pub(super) now: Timestamp,
 }
 
 /// What a standing shows of a member.

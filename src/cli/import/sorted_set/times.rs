@@ -26,25 +26,23 @@ enum Rule {
     /// The smallest id has the latest time.
     Falling,
     /// The decimals of the score are the time.
-    Fraction {
-        epoch: Timestamp,
-        seconds: f64,
-        falls: bool,
-    },
+    Fraction(Fraction),
+}
+
+/// How the decimals of a score give a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fraction {
+    epoch: Timestamp,
+    /// What they cover from 0 to 1.
+    seconds: f64,
+    falls: bool,
 }
 
 impl Times {
     pub(super) fn new(work: &Work, target: &Target, set: &SortedSet, count: usize) -> Self {
         let definition = &target.board.definition;
         let rule = match (work.sets.ties, definition.order, definition.ties) {
-            (TieOrder::ScoreFraction, ..) => Rule::Fraction {
-                epoch: work
-                    .sets
-                    .fraction_epoch
-                    .unwrap_or(Timestamp::from_us_clamped(0)),
-                seconds: work.sets.fraction_seconds.unwrap_or_default(),
-                falls: work.sets.fraction_falls,
-            },
+            (TieOrder::ScoreFraction, ..) => Rule::Fraction(Fraction::new(work)),
             // `ZREVRANGE` has the greater id first: it reached the score first, or last.
             (TieOrder::Lex, Order::Desc, Ties::First) => Rule::Falling,
             (TieOrder::Lex, Order::Desc, Ties::Last) => Rule::Rising,
@@ -65,24 +63,30 @@ impl Times {
             Rule::Equal => 0,
             Rule::Rising => after(place),
             Rule::Falling => after(self.count - 1 - place),
-            Rule::Fraction {
-                epoch,
-                seconds,
-                falls,
-            } => return from_fraction(epoch, seconds, falls, score),
+            Rule::Fraction(fraction) => return fraction.time(score),
         };
         Timestamp::from_us_clamped(self.begin.us().saturating_add(us))
     }
 }
 
-/// The time in the decimals of a score, to the microsecond; the double itself is coarser.
-fn from_fraction(epoch: Timestamp, seconds: f64, falls: bool, score: f64) -> Timestamp {
-    let fraction = score - score.floor();
-    let fraction = if falls { 1.0 - fraction } else { fraction };
-    let us = fraction * seconds * 1e6;
-    // Far below 2^53, so nothing is cut off.
-    #[expect(clippy::cast_possible_truncation, reason = "a cast saturates")]
-    Timestamp::from_us_clamped(epoch.us().saturating_add(us.round() as i64))
+impl Fraction {
+    pub(super) fn new(work: &Work) -> Self {
+        let epoch = work.sets.fraction_epoch;
+        Self {
+            epoch: epoch.unwrap_or(Timestamp::from_us_clamped(0)),
+            seconds: work.sets.fraction_seconds.unwrap_or_default(),
+            falls: work.sets.fraction_falls,
+        }
+    }
+
+    /// The time in the decimals of a score, to the microsecond; the double itself is coarser.
+    pub(super) fn time(self, score: f64) -> Timestamp {
+        let fraction = score - score.floor();
+        let fraction = if self.falls { 1.0 - fraction } else { fraction };
+        let us = fraction * self.seconds * 1e6;
+        #[expect(clippy::cast_possible_truncation, reason = "a cast saturates")]
+        Timestamp::from_us_clamped(self.epoch.us().saturating_add(us.round() as i64))
+    }
 }
 
 #[cfg(test)]
@@ -110,7 +114,15 @@ mod tests {
     #[test]
     fn the_decimals_of_a_score_are_a_time() {
         let epoch = Timestamp::from_us(0).unwrap();
-        let seconds_of = |score, falls| from_fraction(epoch, 1e10, falls, score).us() / 1_000_000;
+        let seconds_of = |score, falls| {
+            let seconds = 1e10;
+            let fraction = Fraction {
+                epoch,
+                seconds,
+                falls,
+            };
+            fraction.time(score).us() / 1_000_000
+        };
         // The double keeps about 2 ms of it.
         assert_eq!(
             seconds_of(1_234.0 + 1_795_000_000.5 / 1e10, false),

@@ -58,7 +58,7 @@ pub(super) struct Counts {
     pub(super) equal: u64,
     /// The board has accepted an event; in a dry run, it would be sent one.
     pub(super) sent: u64,
-    /// An earlier run had sent the event.
+    /// The board knows the event from an earlier run, and has another score, or none, nevertheless.
     pub(super) duplicate: u64,
     /// Their names are written as profiles; in a dry run, they would be.
     pub(super) profiles: u64,
@@ -321,8 +321,9 @@ impl Transfer<'_> {
             unsure: None,
         };
         let (tally, rejections) = self.sender.send(&batch, memory).await?;
-        counts.sent += tally.applied + tally.unchanged + tally.queued;
-        counts.duplicate += tally.duplicate;
+        // What this run had to send twice counts as sent.
+        counts.sent += tally.applied + tally.unchanged + tally.queued + tally.duplicate_resent;
+        counts.duplicate += tally.duplicate - tally.duplicate_resent;
         counts.profiles += tally.profiles;
         for rejection in rejections {
             self.reject(&rejection, counts);
@@ -375,9 +376,9 @@ impl Transfer<'_> {
     /// The id of a member's event: the same in each import of a sorted set, and a new one in each synchronisation.
     fn event_id(&self, member: &str) -> String {
         let mut hash = Xxh3Default::new();
-        for part in [self.set.key.as_bytes(), b"\0", member.as_bytes()] {
-            hash.update(part);
-        }
+        let (set, window) = (&self.set.key, self.set.period.unit);
+        let period = self.target.key(&self.set.period);
+        hash.update(format!("{set}\0{window}\0{period}\0{member}").as_bytes());
         let hash = hash.digest128();
         match self.work.task {
             Task::Sync => format!("sync-{:016x}-{hash:032x}", self.round),

@@ -21,7 +21,6 @@ use crate::domain::board::Board;
 use crate::domain::export::{ExportLine, write_header};
 use crate::domain::include::{Include, Includes};
 use crate::domain::profile::ShownProfile;
-use crate::domain::state::PeriodState;
 use crate::http::App;
 use crate::http::extract::{Query, Shared, State, invalid};
 use crate::http::problem::Problem;
@@ -163,7 +162,8 @@ impl Exported {
     async fn begin(engine: &Engine, at: &PeriodName, cohort: Option<&str>) -> Result<Self, Error> {
         if !running::is_rolling(engine, at).await? {
             let found = work::period_to_export(engine, at, cohort).await?;
-            if found.period.state == Some(PeriodState::Final) {
+            // A period that ended before `finalize` was set is final without a result.
+            if found.period.result.is_some() {
                 let export = export::begin(engine, found).await?;
                 return Ok(Self::Final(Box::new(export)));
             }
