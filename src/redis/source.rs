@@ -1,5 +1,6 @@
 //! Reads another program's sorted sets and hashes from its Redis, in short steps that hold up nobody. It writes nothing.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -80,7 +81,7 @@ impl Source {
                 let found: Vec<Bytes>;
                 (cursor, found) = node.readers.command("SCAN", args).await?;
                 let found = found.iter().map(|name| String::from_utf8_lossy(name));
-                names.extend(found.map(|name| name.into_owned()));
+                names.extend(found.map(Cow::into_owned));
                 if cursor == CURSOR_OUTSIDE {
                     break;
                 }

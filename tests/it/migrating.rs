@@ -573,8 +573,7 @@ async fn a_running_standing_goes_out_and_in_again() {
             let board = format!("{name}-{ties}");
             scene.client.define(&board, definition.clone()).await;
             for (index, member) in members.into_iter().enumerate().filter(|_| number == 0) {
-                let event =
-                    json!({"id": member, "member": member, "score": (index / 2 * 5) as f64 / 10.0});
+                let event = json!({"id": member, "member": member, "score": f64::from(u8::try_from(index / 2).unwrap()) / 2.0});
                 let path = format!("/v1/boards/{board}/events");
                 scene.client.post(&path, event).await.expect(200);
             }

@@ -13,6 +13,8 @@ use crate::domain::period::{Calendar, Period, Unit};
 use crate::domain::time::Timestamp;
 use crate::redis::source::Source;
 
+/// The time of events for all time, if the user names no other: before any event of another source.
+const EARLY: &str = "2000-01-01T00:00:00Z";
 /// How many faulty names are listed.
 const EXAMPLES_MAX: usize = 10;
 
@@ -21,6 +23,14 @@ const EXAMPLES_MAX: usize = 10;
 pub(super) struct SortedSet {
     pub(super) key: String,
     pub(super) period: Period,
+}
+
+impl SortedSet {
+    /// When the first event of its members happens: at the time that the user names, or at the start of the period.
+    pub(super) fn begin(&self, at: Option<Timestamp>) -> Timestamp {
+        let early = || Timestamp::parse(EARLY).expect("invariant: it is a time");
+        at.or_else(|| self.period.start()).unwrap_or_else(early)
+    }
 }
 
 /// The names of sorted sets: a text before the period, the form of the period (`strftime`), and a text after it.

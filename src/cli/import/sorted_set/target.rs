@@ -19,9 +19,6 @@ use crate::domain::ties::Ties;
 use crate::domain::time::{Span, Timestamp};
 use crate::domain::window::Window;
 
-/// The time of events for all time, if the user names no other: before any event of another source.
-const EARLY: &str = "2000-01-01T00:00:00Z";
-
 /// The board, as it is defined.
 #[derive(Debug)]
 pub(super) struct Target {
@@ -68,12 +65,6 @@ impl Target {
             board: Board::new(id, definition, 0, FIRST_AMENDMENT, BTreeMap::new()),
             now: now(),
         })
-    }
-
-    /// When the first event of a sorted set happens.
-    pub(super) fn begin(&self, work: &Work, set: &SortedSet) -> Timestamp {
-        let early = || Timestamp::parse(EARLY).expect("invariant: it is a time");
-        work.at.or_else(|| set.period.start()).unwrap_or_else(early)
     }
 
     /// Checks that members can come over, each in one event.
@@ -176,7 +167,7 @@ impl Target {
     /// What prevents events of this period.
     fn obstacle_in(&self, work: &Work, set: &SortedSet) -> Option<String> {
         let definition = &self.board.definition;
-        let (begin, key) = (self.begin(work, set), self.key(&set.period));
+        let (begin, key) = (set.begin(work.at), self.key(&set.period));
         if !set.period.contains(begin) {
             return Some(format!("{begin} is not in the period {key} of {}", set.key));
         }

@@ -50,7 +50,7 @@ impl Times {
             _ => Rule::Equal,
         };
         Self {
-            begin: target.begin(work, set),
+            begin: set.begin(work.at),
             rule,
             count,
         }
