@@ -101,7 +101,7 @@ async fn begin(client: &Client, args: &ExportArgs) -> Result<Response, Failure> 
     }
     let (window, period, query) = (args.window, &args.period, query.finish());
     let under = format!("/standings/{window}/periods/{period}/export?{query}");
-    let mut retry = client.retry(client.limits.outage_max);
+    let mut retry = client.retry(client.limits.first_contact_max);
     loop {
         let request = client
             .board_request(Method::GET, &under)

@@ -1915,7 +1915,7 @@ async fn a_dry_run_says_what_would_happen_and_sends_nothing() {
         "\n    unreadable (Row can't be read): 1\n      line 8: has no member",
         "\n      line 7: profile: /name: ",
         "\nTimes: 2025-06-01T12:00:00.000Z to 2025-06-02T12:00:00.000Z\n1 events have no time",
-        "\nMembers: about 2\nMemory in Redis: about 1.16 KiB, for 5 entries of standings and 3 event ids",
+        "\nMembers: about 2\nMemory in Redis: about 1.51 KiB, for 5 entries of standings and 3 event ids",
     ] {
         assert!(text.contains(expected), "{expected}\n{text}");
     }

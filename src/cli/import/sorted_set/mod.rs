@@ -97,7 +97,7 @@ async fn run(work: &Work) -> Result<Totals, Failure> {
     target.check(work, &sets)?;
 
     let checks = Checks::new(work, &target);
-    let round = fastrand::u64(..);
+    let round = fastrand::u32(..);
     let copies = check_all(&source, &sets, &checks, work).await?;
     let mut totals = Totals::default();
     for (set, copied) in sets.iter().zip(copies) {

@@ -48,7 +48,7 @@ pub(super) struct Transfer<'a> {
     pub(super) copy: &'a Copy,
     pub(super) times: &'a Times,
     /// Part of the ids of a synchronisation, and of no other.
-    pub(super) round: u64,
+    pub(super) round: u32,
 }
 
 /// What became of the members of a sorted set.
@@ -379,10 +379,11 @@ impl Transfer<'_> {
         let (set, window) = (&self.set.key, self.set.period.unit);
         let period = self.target.key(&self.set.period);
         hash.update(format!("{set}\0{window}\0{period}\0{member}").as_bytes());
-        let hash = hash.digest128();
+        // 96 bits: no two of a billion members share them, and ids take memory.
+        let hash = hash.digest128() >> 32;
         match self.work.task {
-            Task::Sync => format!("sync-{:016x}-{hash:032x}", self.round),
-            Task::Compare | Task::Import => format!("sorted-set-{hash:032x}"),
+            Task::Sync => format!("sync-{:08x}-{hash:024x}", self.round),
+            Task::Compare | Task::Import => format!("redis-{hash:024x}"),
         }
     }
 }
