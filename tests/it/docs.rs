@@ -244,7 +244,15 @@ async fn play(page: &str, now: &str) {
     let mut last: Option<(&str, String)> = None;
     for (index, Block { language, text }) in blocks.iter().enumerate() {
         match (*language, &last) {
-            ("sh", _) if text.contains("redis-cli") && redis_client().is_none() => last = None,
+            // What is imported was written with it.
+            ("sh", _)
+                if ["redis-cli", "--from-redis"]
+                    .iter()
+                    .any(|word| text.contains(word))
+                    && redis_client().is_none() =>
+            {
+                last = None;
+            }
             ("sh", _) => {
                 let output = session.run(&text.replace(ADDRESS, &address)).await;
                 let shown: String = blocks[index + 1..]
