@@ -47,9 +47,9 @@ impl Report<'_> {
         let counts = self.counts;
         let name = if work.is_dry { "to send" } else { "sent" };
         line(f, name, counts.sent)?;
-        if counts.sent > 0 {
-            write!(f, "  from {}", times.begin)?;
-            let others = target.others(set.period.unit, times.begin);
+        if let Some(begin) = times.beginning().filter(|_| counts.sent > 0) {
+            write!(f, "  from {begin}")?;
+            let others = target.others(set.period.unit, begin);
             if !others.is_empty() {
                 write!(f, ", also in {}", others.join(", "))?;
             }

@@ -56,6 +56,11 @@ impl Times {
         }
     }
 
+    /// The time of the first event; `None` if the scores say it.
+    pub(super) fn beginning(&self) -> Option<Timestamp> {
+        (!matches!(self.rule, Rule::Fraction(_))).then_some(self.begin)
+    }
+
     /// The time of a member: its place in the order of all ids, from 0, and its score there.
     pub(super) fn of(&self, place: usize, score: f64) -> Timestamp {
         let after = |place: usize| i64::try_from(place).unwrap_or(i64::MAX);
