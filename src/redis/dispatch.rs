@@ -269,7 +269,8 @@ impl Store {
         self.command_at(slot_of(key), "MEMORY", args).await
     }
 
-    async fn command_at<R: FromValue + Send>(
+    /// Runs one command on the server that has a slot.
+    pub(super) async fn command_at<R: FromValue + Send>(
         &self,
         slot: u16,
         name: &'static str,
@@ -280,17 +281,6 @@ impl Store {
             async move { node.readers.command(name, args).await }
         };
         self.at_slot(slot, command).await
-    }
-
-    /// Asks the server that has the slot of a key something about itself.
-    pub(crate) async fn ask_node_of<R: FromValue>(
-        &self,
-        key: &str,
-        name: &'static str,
-        args: Vec<String>,
-    ) -> Result<R, StoreError> {
-        let node = self.topology.node(slot_of(key))?;
-        Ok(node.readers.command(name, args).await?)
     }
 
     /// A separate connection to the server that has the slot of a key.
@@ -364,7 +354,7 @@ fn are_in_one_slot(keys: &[String]) -> bool {
     slots.all(|slot| Some(slot) == first)
 }
 
-fn slot_of(key: &str) -> u16 {
+pub(super) fn slot_of(key: &str) -> u16 {
     Key::from(key).cluster_hash()
 }
 

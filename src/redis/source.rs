@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::address::Address;
 use super::connection::Access;
-use super::dispatch::Store;
+use super::dispatch::{Store, slot_of};
 use super::reply::info_fields;
 use super::{StoreError, keys};
 use crate::runtime::timeouts::TimeoutFactor;
@@ -57,10 +57,8 @@ impl Source {
     /// # Errors
     /// Those of Redis.
     pub async fn process_of(&self, key: &str) -> Result<String, StoreError> {
-        let info: String = self
-            .0
-            .ask_node_of(key, "INFO", vec!["server".into()])
-            .await?;
+        let about = vec!["server".to_owned()];
+        let info: String = self.0.command_at(slot_of(key), "INFO", about).await?;
         Ok(process_in(&info))
     }
 

@@ -83,7 +83,7 @@ async fn erase(client: &Client, board: &str, member: &str) {
     client.delete(&path).await.expect(204);
 }
 
-/// Whatever a member may be known by: the kinds of data by which the members of the test are found.
+/// Leaves members in all kinds of data that name them.
 async fn play(client: &Client) {
     for member in ["gone-played", "gone-profile", "stays"] {
         assert_eq!(send(client, "b", member, NOW).await, 200);

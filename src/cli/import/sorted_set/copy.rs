@@ -80,7 +80,7 @@ pub(super) struct Member {
 
 /// The members of a sorted set.
 #[derive(Debug, Default)]
-pub(super) struct Copy {
+pub(super) struct SetCopy {
     /// Those that can come over, in the order of their ids.
     pub(super) members: Vec<Member>,
     /// The others by reason: how many, and the first of them.
@@ -153,7 +153,7 @@ impl Checks {
     }
 }
 
-impl Copy {
+impl SetCopy {
     /// Copies a sorted set, in steps. If its server is replaced meanwhile, the copy begins again.
     pub(super) async fn of(
         source: &Source,
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn members_are_in_order_and_refusals_are_counted() {
         let checks = checks(0, Reading::Exact);
-        let mut copy = Copy::default();
+        let mut copy = SetCopy::default();
         for (member, score) in [
             (&b"b"[..], 1.0),
             (b"a", 2.0),

@@ -33,7 +33,7 @@ use std::process::ExitCode;
 pub use self::args::{CompareArgs, SortedSetArgs};
 
 pub(super) use self::args::{Task, Work};
-use self::copy::{Checks, Copy};
+use self::copy::{Checks, SetCopy};
 use self::names::SortedSet;
 use self::report::{Report, Totals};
 use self::target::Target;
@@ -103,7 +103,7 @@ async fn run(work: &Work) -> Result<Totals, Failure> {
     for (set, copied) in sets.iter().zip(copies) {
         let copy = match copied {
             Some(copy) => copy,
-            None => Copy::of(&source, set, &checks).await?,
+            None => SetCopy::of(&source, set, &checks).await?,
         };
         let times = Times::new(work, &target, set, copy.members.len());
         let transfer = Transfer {
@@ -138,11 +138,11 @@ async fn check_all(
     sets: &[SortedSet],
     checks: &Checks,
     work: &Work,
-) -> Result<Vec<Option<Copy>>, Failure> {
+) -> Result<Vec<Option<SetCopy>>, Failure> {
     let mut copies = Vec::new();
     let mut refusals = String::new();
     for set in sets {
-        let copy = Copy::of(source, set, checks).await?;
+        let copy = SetCopy::of(source, set, checks).await?;
         if !work.sets.skip {
             refusals.push_str(&copy.refusals(&set.key));
         }

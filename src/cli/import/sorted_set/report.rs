@@ -5,7 +5,7 @@ use std::fmt;
 use indicatif::{HumanBytes, HumanCount};
 
 use super::args::Task;
-use super::copy::Copy;
+use super::copy::SetCopy;
 use super::transfer::{Counts, Transfer};
 use crate::cli::import::cost::Cost;
 use crate::cli::text::printable;
@@ -127,7 +127,7 @@ fn line(f: &mut fmt::Formatter<'_>, name: &str, count: u64) -> fmt::Result {
 }
 
 impl Totals {
-    pub(super) fn add(&mut self, counts: &Counts, copy: &Copy, task: Task) {
+    pub(super) fn add(&mut self, counts: &Counts, copy: &SetCopy, task: Task) {
         self.sets += 1;
         self.equal += counts.equal;
         self.sent += counts.sent;

@@ -34,9 +34,9 @@ pub(super) struct Here {
     pub(super) reached_at: Option<Timestamp>,
 }
 
-/// The scores of some members, and how many members their standing has.
+/// What a standing shows of some members, and how many members it has.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct Shown {
     pub(super) total: u64,
     pub(super) entries: HashMap<String, Here>,
 }
@@ -107,7 +107,7 @@ impl Target {
             definition
                 .weight
                 .is_some()
-                .then(|| "it has `weight`, by which events would be multiplied".to_owned()),
+                .then(|| "it has `weight`, which multiplies the scores of events".to_owned()),
             (!definition.carryover.is_empty())
                 .then(|| "it has `carryover`, which adds scores: add it afterwards".to_owned()),
             definition
@@ -216,7 +216,7 @@ impl Target {
         client: &Client,
         period: &Period,
         members: &[&str],
-    ) -> Result<Standing, Failure> {
+    ) -> Result<Shown, Failure> {
         let under = format!(
             "/standings/{}/members/query?key={}&hidden=include",
             Window::Period(period.unit),
@@ -237,7 +237,7 @@ impl Target {
             Ok((entry.member, Here { score, reached_at }))
         });
         let entries: Result<_, Failure> = entries.collect();
-        Ok(Standing {
+        Ok(Shown {
             total: answer.total,
             entries: entries?,
         })

@@ -11,7 +11,7 @@ use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::args::{Task, Work};
-use super::copy::{Checks, Copy, Member};
+use super::copy::{Checks, Member, SetCopy};
 use super::names::SortedSet;
 use super::target::{Here, Target};
 use super::times::Times;
@@ -45,7 +45,7 @@ pub(super) struct Transfer<'a> {
     pub(super) sender: &'a BatchSender,
     pub(super) checks: &'a Checks,
     pub(super) set: &'a SortedSet,
-    pub(super) copy: &'a Copy,
+    pub(super) copy: &'a SetCopy,
     pub(super) times: &'a Times,
     /// Part of the ids of a synchronisation, and of no other.
     pub(super) round: u32,
@@ -157,10 +157,11 @@ impl Transfer<'_> {
             tokio::time::sleep(SETTLING_TIME).await;
             let places: Vec<usize> = differing.iter().map(|pair| pair.place).collect();
             let mut again = self.look(&places, &mut Counts::default()).await?;
-            counts.equal += settle(&mut again);
-            let before = again.len() as u64;
+            let settled = settle(&mut again);
             again.retain(|pair| differing.contains(pair));
-            counts.changing += before - again.len() as u64;
+            counts.equal += settled;
+            // Also those that are in the sorted set no more.
+            counts.changing += (places.len() - again.len()) as u64 - settled;
             differing = again;
         }
         let names = self.names(places).await?;

@@ -1,4 +1,4 @@
-//! The calls by which a snapshot of a shard is taken.
+//! The calls that take a snapshot of a shard.
 
 use bytes::Bytes;
 
