@@ -41,6 +41,9 @@ pub struct ExportArgs {
     /// How the file is written.
     #[arg(long, value_enum, default_value_t)]
     pub format: ExportFormat,
+    /// Also write hidden members, and whether each member is hidden. Needs a key with the scope `moderate`, too.
+    #[arg(long)]
+    pub include_hidden: bool,
     /// Also write the members' profiles: their names, pictures and attributes.
     #[arg(long)]
     pub profiles: bool,
@@ -92,6 +95,9 @@ async fn begin(client: &Client, args: &ExportArgs) -> Result<Response, Failure> 
     query.append_pair("format", format);
     if let Some(cohort) = &args.cohort {
         query.append_pair("cohort", cohort);
+    }
+    if args.include_hidden {
+        query.append_pair("hidden", "include");
     }
     if args.profiles {
         query.append_pair("include", "profile");

@@ -21,13 +21,17 @@ pub struct ExportLine<'a> {
     /// When that score was reached; `None` on boards with `ties: member`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached_at: Option<Timestamp>,
+    /// Whether the member is hidden, if hidden members are included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<bool>,
     /// The member's profile, if profiles are requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Option<ShownProfile>>,
 }
 
-/// The columns of a CSV without those of profiles.
+/// The columns that every CSV has.
 const COLUMNS: [&str; 4] = ["rank", "member", "score", "reached_at"];
+const HIDDEN_COLUMN: &str = "hidden";
 const PROFILE_COLUMNS: [&str; 3] = ["name", "avatar_url", "attributes"];
 
 impl ExportLine<'_> {
@@ -59,6 +63,9 @@ impl ExportLine<'_> {
         for cell in cells {
             to.write_field(&*harmless(cell))?;
         }
+        if let Some(hidden) = self.hidden {
+            to.write_field(hidden.to_string())?;
+        }
         if let Some(profile) = &self.profile {
             let profile = profile.as_ref().map(ShownProfile::profile);
             let cells = [
@@ -74,14 +81,18 @@ impl ExportLine<'_> {
     }
 }
 
-/// Writes the names of the columns.
+/// Writes the names of the columns of a CSV in which lines have `hidden`, or profiles.
 ///
 /// # Errors
 ///
 /// Those of `to`.
-pub fn write_header(to: &mut csv::Writer<impl io::Write>, has_profiles: bool) -> csv::Result<()> {
+pub fn write_header(
+    to: &mut csv::Writer<impl io::Write>,
+    (has_hidden, has_profiles): (bool, bool),
+) -> csv::Result<()> {
+    let hidden = has_hidden.then_some(&HIDDEN_COLUMN);
     let of_profiles = PROFILE_COLUMNS.iter().filter(|_| has_profiles);
-    to.write_record(COLUMNS.iter().chain(of_profiles))
+    to.write_record(COLUMNS.iter().chain(hidden).chain(of_profiles))
 }
 
 /// A cell that no spreadsheet takes for a formula. Cells that might be one get an apostrophe, as do cells that begin with
@@ -115,6 +126,7 @@ mod tests {
             member,
             score: Score::parse("-1.5", decimals).unwrap().shown(decimals),
             reached_at: Timestamp::parse("2026-11-21T00:30:00Z").ok(),
+            hidden: None,
             profile: None,
         }
     }

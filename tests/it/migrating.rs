@@ -578,10 +578,18 @@ async fn a_running_standing_goes_out_and_in_again() {
                 scene.client.post(&path, event).await.expect(200);
             }
         }
-        let hide = json!({"reason": "x"});
-        let path = format!("/v1/boards/out-{ties}/hidden/bob");
-        scene.client.put(&path, hide).await;
-        for format in ["csv", "ndjson"] {
+        let hide = async |board: &str| {
+            let path = format!("/v1/boards/{board}-{ties}/hidden/bob");
+            let hide = json!({"reason": "x"});
+            scene.client.put(&path, hide).await.expect(200);
+        };
+        hide("out").await;
+        for (format, with_hidden) in [
+            ("csv", false),
+            ("ndjson", false),
+            ("csv", true),
+            ("ndjson", true),
+        ] {
             let board = format!("out-{ties}");
             let args = [
                 "--board",
@@ -592,11 +600,16 @@ async fn a_running_standing_goes_out_and_in_again() {
                 format,
                 "--profiles",
             ];
-            let file = scene
-                .program
-                .run(&[&["export"], &args[..]].concat())
-                .await
-                .unwrap();
+            let hidden: &[&str] = if with_hidden {
+                &["--include-hidden"]
+            } else {
+                &[]
+            };
+            let args = [&["export"], &args[..], hidden].concat();
+            let file = scene.program.run(&args).await.unwrap();
+            if with_hidden {
+                hide("in").await;
+            }
             let folder = TempDir::new().unwrap();
             let path = folder.path().join(format!("out.{format}"));
             std::fs::write(&path, file).unwrap();
@@ -612,12 +625,25 @@ async fn a_running_standing_goes_out_and_in_again() {
                 "2026-01-01T00:00:00Z",
             ];
             let said = scene.program.run(&args).await.unwrap();
-            assert!(said.contains("6 rows"), "{said}");
-            let entries = async |board: &str| {
-                let path = format!("/v1/boards/{board}-{ties}/standings/all?include=profile");
-                scene.client.get(&path).await.expect(200)["entries"].clone()
+            let rows = format!("{} rows", if with_hidden { 7 } else { 6 });
+            assert!(said.contains(&rows), "{said}");
+            let hidden = if with_hidden {
+                ["", "&hidden=include"].as_slice()
+            } else {
+                &[""]
             };
-            assert_eq!(entries("in").await, entries("out").await, "{ties} {format}");
+            for hidden in hidden {
+                let entries = async |board: &str| {
+                    let path =
+                        format!("/v1/boards/{board}-{ties}/standings/all?include=profile{hidden}");
+                    scene.client.get(&path).await.expect(200)["entries"].clone()
+                };
+                assert_eq!(
+                    entries("in").await,
+                    entries("out").await,
+                    "{ties} {format} {hidden}"
+                );
+            }
             let path = format!("/v1/boards/in-{ties}");
             scene.client.delete(&path).await.expect(204);
             scene

@@ -11,15 +11,17 @@
 --   token      of the trail (begin_trail.lua); absent: there is none
 --   changed    the field of the head at the call before; absent: this is the first call
 --   score      of the last entry that the calls before have read; absent: none
+--   all        whether entries of hidden members are returned
 -- ARGV[2] the sorted-set member of that entry, '' for none
 --
 -- Reply: {'STALE'} | {'INCOMPLETE'}: the derived standing is not complete | {'BROKEN'}: the trail does not lead from the call
 --   before to this one | {'OK', `changed`, how many entries the standing has, links since the call before, 1 if these are its
---   last entries, otherwise 0, how many of the read entries are of hidden members, the last entry that was read, or {}, the others
---   than those of hidden members}. Entries are a flat list of sorted-set members and scores (text).
+--   last entries, otherwise 0, how many of the read entries are left out, the last entry that was read, or {}, those that are not
+--   left out, which of them are of hidden members}. Left out are those of hidden members, unless `all` are returned, and of
+--   members that are being erased. Entries are a flat list of sorted-set members and scores (text).
 -- Example: the first call for a board with ties by member:
 --   KEYS st:{b} st:{b}:1:keys st:{b}:1:r:trail … st:{b}:1:s:all:all  ARGV {version='1-1', layout={…}, count=2}, ''
---   reply {'OK', '7 4f0c2a9be41d', 3, {}, 0, 0, {'bob', '-3'}, {'ann', '-5', 'bob', '-3'}}
+--   reply {'OK', '7 4f0c2a9be41d', 3, {}, 0, 0, {'bob', '-3'}, {'ann', '-5', 'bob', '-3'}, {}}
 
 local BOARD, REGISTRY, TRAIL, HIDES, ERASING, STANDING = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[7], 8
 local args = cmsgpack.unpack(ARGV[1])
@@ -55,31 +57,36 @@ local standing, from = standing_at(open_standings(layout, {}), STANDING), 0
 if args.score then from = count_before(standing.zset, number_text(args.score), ARGV[2] .. '\0') end
 local read = call('ZRANGE', standing.zset, from, from + args.count - 1, 'WITHSCORES')
 
--- Whether each of these members is hidden, by their ids.
-local function hidden_by_id(ids)
+-- Why the entry of each of these members may be left out, by their ids: 'hidden', 'erasing' or nil.
+local function reasons(ids)
   load_hides()
   open_hides(head[3], REGISTRY)
   load_marks(ids)
-  local lines, erasing, is_hidden = call('HMGET', HIDES, unpack(ids)), call('HMGET', ERASING, unpack(ids)), {}
-  for index, id in ipairs(ids) do is_hidden[index] = is_hide(hides.marks[id]) or lines[index] or erasing[index] end
-  return is_hidden
+  local lines, erasing, found = call('HMGET', HIDES, unpack(ids)), call('HMGET', ERASING, unpack(ids)), {}
+  for index, id in ipairs(ids) do
+    found[index] = erasing[index] and 'erasing' or (is_hide(hides.marks[id]) or lines[index]) and 'hidden' or nil
+  end
+  return found
 end
 
-local shown, hidden_count = read, 0
+local entries, left_out, hidden = read, 0, {}
 if head[3] and #read > 0 then
   local ids = {}
   for index = 1, #read, 2 do
     ids[(index + 1) / 2] = layout.prefixed and string.sub(read[index], TIE_KEY_BYTES + 1) or read[index]
   end
-  shown = {}
-  for index, is_hidden in ipairs(hidden_by_id(ids)) do
-    if is_hidden then
-      hidden_count = hidden_count + 1
+  entries = {}
+  local found = reasons(ids)
+  for index = 1, #ids do
+    local reason, member, score = found[index], read[2 * index - 1], read[2 * index]
+    if reason == 'erasing' or reason and not args.all then
+      left_out = left_out + 1
     else
-      shown[#shown + 1], shown[#shown + 2] = read[2 * index - 1], read[2 * index]
+      entries[#entries + 1], entries[#entries + 2] = member, score
+      if reason then hidden[#hidden + 1] = member end
     end
   end
 end
 local is_last = #read < 2 * args.count
 local last = #read > 0 and {read[#read - 1], read[#read]} or {}
-return {'OK', now_changed, call('ZCARD', standing.zset), links, is_last and 1 or 0, hidden_count, last, shown}
+return {'OK', now_changed, call('ZCARD', standing.zset), links, is_last and 1 or 0, left_out, last, entries, hidden}

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::periods::PeriodName;
 use crate::core::read::period::{Target, find_window};
 use crate::core::read::snapshot::{self, Snapshot};
-use crate::core::read::store::standings::Entry;
+use crate::core::read::store::standings::{Entry, Visibility};
 use crate::core::{Engine, Error, LiveBoard};
 use crate::domain::problems::{ANSWER_TIMEOUT, PERIOD_NOT_FINAL, Problem};
 use crate::domain::series::Track;
@@ -25,7 +25,7 @@ pub(crate) async fn is_rolling(engine: &Engine, at: &PeriodName) -> Result<bool,
     Ok(find_window(&live.board, &at.window)?.is_rolling())
 }
 
-/// Begins the export of a standing that is not final.
+/// Begins the export of a standing as it is now.
 ///
 /// # Errors
 ///
@@ -34,6 +34,7 @@ pub(crate) async fn begin(
     engine: &Engine,
     at: &PeriodName,
     cohort: Option<&str>,
+    visibility: Visibility,
 ) -> Result<RunningExport, Error> {
     let find = |live: &LiveBoard| {
         let now = engine.clock.now();
@@ -44,17 +45,20 @@ pub(crate) async fn begin(
         target.in_cohort(&live.board, cohort)
     };
     Ok(RunningExport {
-        snapshot: snapshot::take(engine, &at.board, find).await?,
+        snapshot: snapshot::take(engine, &at.board, visibility, find).await?,
         begun: Instant::now(),
     })
 }
 
-/// The next `count` entries, or fewer at the end.
+/// The next `count` entries, or fewer at the end, as [`Snapshot::next`] returns them.
 ///
 /// # Errors
 ///
 /// [`ANSWER_TIMEOUT`] after [`TAKING_TIME_MAX`].
-pub(crate) fn next_entries(export: &mut RunningExport, count: usize) -> Result<Vec<Entry>, Error> {
+pub(crate) fn next_entries(
+    export: &mut RunningExport,
+    count: usize,
+) -> Result<Vec<(Entry, Option<bool>)>, Error> {
     if export.begun.elapsed() > TAKING_TIME_MAX {
         let detail = "the client did not read the export in 30 minutes";
         return Err(Problem::new(ANSWER_TIMEOUT, detail).into());

@@ -1,14 +1,18 @@
 //! Exports of standings that are not final: each file shows one instant of each shard, whatever changes meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use standings::core::read::snapshot::SnapshotBounds;
+use standings::domain::board::Board;
+use standings::domain::ids::{BoardId, MemberId};
 
 use crate::harness::client::Answer;
+use crate::harness::jobs::ClosePeriods;
 use crate::harness::random::{Random, seed};
 use crate::harness::servers::RedisServers;
 use crate::harness::{Client, Instance, World, clock_at};
@@ -94,20 +98,27 @@ struct State {
     hidden: BTreeSet<String>,
 }
 
+/// A member with its score, and whether it is hidden if hidden members are in the file.
+type Line = (String, i64, Option<bool>);
+
 impl State {
     /// Its lines, best first, those of a shard alone.
-    fn shown(&self, is_of_shard: impl Fn(&str) -> bool) -> Vec<(String, i64)> {
+    fn lines(&self, with_hidden: bool, is_of_shard: impl Fn(&str) -> bool) -> Vec<Line> {
         let scores = self.scores.iter();
-        let mut shown: Vec<(String, i64)> = scores
-            .filter(|(member, _)| !self.hidden.contains(*member) && is_of_shard(member))
-            .map(|(member, score)| (member.clone(), *score))
+        let mut lines: Vec<Line> = scores
+            .filter(|(member, _)| is_of_shard(member))
+            .map(|(member, score)| (member, score, self.hidden.contains(member)))
+            .filter(|(_, _, is_hidden)| with_hidden || !is_hidden)
+            .map(|(member, score, is_hidden)| {
+                (member.clone(), *score, with_hidden.then_some(is_hidden))
+            })
             .collect();
-        shown.sort_by_key(|(_, score)| -score);
-        shown
+        lines.sort_by_key(|(_, score, _)| -score);
+        lines
     }
 }
 
-/// What may happen while an export runs.
+/// What happens while an export runs.
 #[derive(Clone, Copy, PartialEq)]
 enum Amid {
     Events,
@@ -117,6 +128,7 @@ enum Amid {
 
 /// The history of a board while it is written to: the state after each step.
 struct History {
+    board: Arc<Board>,
     states: Mutex<Vec<State>>,
     /// How many of them are acknowledged.
     acknowledged: AtomicUsize,
@@ -130,12 +142,34 @@ fn member(number: usize) -> String {
 }
 
 impl History {
+    /// Fills the board.
+    async fn begin(world: &World) -> Self {
+        let scores: BTreeMap<String, i64> = (0..MEMBERS)
+            .map(|number| (member(number), i64::try_from(number % 40).unwrap()))
+            .collect();
+        fill(world.client(), scores.clone()).await;
+        let id = BoardId::parse("b").unwrap();
+        let state = State {
+            scores,
+            hidden: BTreeSet::new(),
+        };
+        Self {
+            board: world.engine().board(&id).await.unwrap(),
+            states: Mutex::new(vec![state]),
+            acknowledged: AtomicUsize::new(1),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
     /// One step after the other, until the exports are there.
     async fn go_on(&self, world: &World, amid: Amid, random: &mut Random) {
         let client = &world.instances[1].client;
         let mut state = self.states.lock()[0].clone();
         let mut seconds = 0;
-        while !self.is_over.load(Ordering::Relaxed) {
+        for step in 0.. {
+            if self.is_over.load(Ordering::Relaxed) {
+                break;
+            }
             let member = member(random.below(2 * MEMBERS));
             let moderation = match amid {
                 Amid::Moderation(one_in) if random.below(one_in) == 0 => 1 + random.below(3),
@@ -150,7 +184,11 @@ impl History {
             }
             self.states.lock().push(state.clone());
             match moderation {
-                0 => post(client, &member, score).await,
+                0 => {
+                    let id = format!("step-{step}");
+                    let event = json!({"id": id, "member": member, "score": score});
+                    client.post_until_taken("/v1/boards/b/events", &event).await;
+                }
                 1 => {
                     let path = format!("/v1/boards/b/hidden/{member}");
                     let hide = client.put(&path, json!({"reason": "cheating"}));
@@ -180,31 +218,41 @@ impl History {
     }
 
     /// Exports once, and looks for the instants that the file shows.
-    async fn export(&self, world: &World) {
+    async fn export(&self, world: &World, with_hidden: bool) {
         let first = self.acknowledged.load(Ordering::Relaxed) - 1;
-        let lines = lines(&export(world.client(), NDJSON).await);
+        let rest = if with_hidden {
+            format!("{NDJSON}&hidden=include")
+        } else {
+            NDJSON.to_owned()
+        };
+        let read = lines(&export(world.client(), &rest).await);
         let states = self.states.lock()[first..].to_vec();
-        let entries: Vec<(String, i64)> = lines
+        let lines: Vec<Line> = read
             .iter()
             .map(|line| {
                 let member = line["member"].as_str().unwrap().to_owned();
-                (member, line["score"].as_i64().unwrap())
+                (
+                    member,
+                    line["score"].as_i64().unwrap(),
+                    line["hidden"].as_bool(),
+                )
             })
             .collect();
-        let mut in_order = entries.clone();
-        in_order.sort_by(|(one, score), (other, than)| than.cmp(score).then(one.cmp(other)));
-        assert_eq!(entries, in_order);
         assert!(
-            lines
-                .iter()
+            lines.is_sorted_by_key(|(member, score, _)| (-score, member)),
+            "{lines:?}"
+        );
+        assert!(
+            read.iter()
                 .zip(1..)
                 .all(|(line, rank)| line["rank"] == rank)
         );
-        for members in members_by_shard(world).await {
-            let is_of_shard = |member: &str| members.contains(member);
-            let mut own = entries.clone();
-            own.retain(|(member, _)| is_of_shard(member));
-            let shows = |state: &State| state.shown(is_of_shard) == own;
+        for shard in 0..self.board.shards().len() {
+            let is_of_shard =
+                |member: &str| self.board.shard_of(&MemberId::parse(member).unwrap()) == shard;
+            let mut own = lines.clone();
+            own.retain(|(member, _, _)| is_of_shard(member));
+            let shows = |state: &State| state.lines(with_hidden, is_of_shard) == own;
             assert!(
                 states.iter().any(shows),
                 "no instant from {first} on: {own:?}"
@@ -213,102 +261,77 @@ impl History {
     }
 }
 
-/// The members that each shard has ever had: their ids decide where they are.
-async fn members_by_shard(world: &World) -> Vec<BTreeSet<String>> {
-    let mut shards = Vec::new();
-    for key in world.redis.keys("st:{b*:s:all:all").await {
-        let listed = world
-            .redis
-            .run(&[b"ZRANGE", key.as_bytes(), b"0", b"-1"])
-            .await;
-        shards.push(listed.list().iter().map(|id| id.text()).collect());
-    }
-    shards
-}
-
-async fn export_amid(shards: u16, step_entries: u64, amid: Amid) {
+/// Exports amid events, until what else happens is over.
+async fn export_amid(
+    shards: u16,
+    step_entries: u64,
+    amid: Amid,
+    happens: impl AsyncFnOnce(&World),
+) {
     let definition =
         json!({"windows": ["all"], "update": "last", "ties": "member", "shards": shards});
     let world = world(small_steps(step_entries), definition).await;
-    let scores: BTreeMap<String, i64> = (0..MEMBERS)
-        .map(|number| (member(number), i64::try_from(number % 40).unwrap()))
-        .collect();
-    fill(world.client(), scores.clone()).await;
-    let state = State {
-        scores,
-        hidden: BTreeSet::new(),
-    };
-    let history = History {
-        states: Mutex::new(vec![state]),
-        acknowledged: AtomicUsize::new(1),
-        is_over: AtomicBool::new(false),
-    };
+    let history = History::begin(&world).await;
     let mut random = Random::new(seed(u64::from(shards)));
+    let is_over = AtomicBool::new(false);
     let exports = async {
-        for _ in 0..6 {
-            history.export(&world).await;
+        for number in 0.. {
+            history.export(&world, number % 2 == 1).await;
+            if number >= 6 && is_over.load(Ordering::Relaxed) {
+                break;
+            }
         }
         history.is_over.store(true, Ordering::Relaxed);
     };
-    tokio::join!(exports, history.go_on(&world, amid, &mut random));
+    let happens = async {
+        happens(&world).await;
+        is_over.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(exports, happens, history.go_on(&world, amid, &mut random));
     assert!(history.states.lock().len() > 20, "events came meanwhile");
-    history.export(&world).await;
+    for with_hidden in [false, true] {
+        history.export(&world, with_hidden).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_shows_one_instant_of_each_shard_amid_events() {
     for shards in [1, 2, 7] {
-        export_amid(shards, 3, Amid::Events).await;
+        export_amid(shards, 3, Amid::Events, async |_| {}).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_shows_one_instant_amid_hides_and_erasures() {
     for shards in [1, 3] {
-        export_amid(shards, 20, Amid::Moderation(25)).await;
+        export_amid(shards, 20, Amid::Moderation(25), async |_| {}).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_begins_again_when_its_trail_is_lost() {
-    let definition = json!({"windows": ["all"], "update": "last", "ties": "member"});
-    let world = world(small_steps(3), definition).await;
-    fill(
-        world.client(),
-        (0..MEMBERS).map(|number| (member(number), 1)),
-    )
-    .await;
-    let scores = (0..MEMBERS).map(|number| (member(number), 1)).collect();
-    let history = History {
-        states: Mutex::new(vec![State {
-            scores,
-            hidden: BTreeSet::new(),
-        }]),
-        acknowledged: AtomicUsize::new(1),
-        is_over: AtomicBool::new(false),
-    };
-    let trail = format!("st:{{b}}:{}:r:trail", world.generation("b").await);
-    let losses = async {
+    export_amid(1, 3, Amid::Events, async |world| {
+        let trail = format!("st:{{b}}:{}:r:trail", world.generation("b").await);
         for _ in 0..20 {
             world.redis.run(&[b"DEL", trail.as_bytes()]).await;
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        for _ in 0..3 {
-            history.export(&world).await;
-        }
-        history.is_over.store(true, Ordering::Relaxed);
-    };
-    let exports = async {
-        for _ in 0..3 {
-            history.export(&world).await;
-        }
-    };
-    let mut random = Random::new(seed(11));
-    tokio::join!(
-        losses,
-        exports,
-        history.go_on(&world, Amid::Events, &mut random)
-    );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_shows_one_instant_though_redis_is_killed_meanwhile() {
+    for shards in [1, 3] {
+        export_amid(shards, 3, Amid::Events, async |world| {
+            for pause_ms in [10, 40, 5, 100, 20] {
+                tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+                world.redis.kill();
+                world.redis.restart().await;
+            }
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -362,6 +385,17 @@ async fn a_file_has_what_reads_show_of_every_standing_that_is_not_final() {
                 );
             }
             assert!(!expected.is_empty());
+            let page = format!("{window}?size=1000&{is_public}&hidden=include");
+            let page = client.get(&path(&page)).await;
+            let page: Value = serde_json::from_str(&page.text).unwrap();
+            let mut exported = lines(&export(client, &format!("{rest}&hidden=include")).await);
+            for line in &mut exported {
+                // Lists name only those that are hidden.
+                if line["hidden"] == false {
+                    line.as_object_mut().unwrap().remove("hidden");
+                }
+            }
+            assert_eq!(json!(exported), page["entries"], "{window} {key}");
         }
     }
 }
@@ -519,7 +553,51 @@ async fn only_keys_with_read_export_even_public_boards() {
         .get(&path(NDJSON))
         .await
         .expect_problem(401, "unauthenticated");
-    export(&world.client().with_key("reader-key-1"), NDJSON).await;
+    let reader = world.client().with_key("reader-key-1");
+    export(&reader, NDJSON).await;
+    reader
+        .get(&path(&format!("{NDJSON}&hidden=include")))
+        .await
+        .expect_problem(403, "forbidden");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_final_period_is_exported_with_hidden_members_as_it_is_now() {
+    for keep_top in [json!(null), json!(10)] {
+        let definition =
+            json!({"windows": ["day"], "finalize": "0s", "update": "max", "keep_top": keep_top});
+        let world = world(small_steps(3), definition).await;
+        let client = world.client();
+        fill(client, [("ann".to_owned(), 3), ("bob".to_owned(), 5)]).await;
+        let hide = json!({"reason": "cheating"});
+        client
+            .put("/v1/boards/b/hidden/bob", hide)
+            .await
+            .expect(200);
+        world.set_time("2026-11-21T12:00:00Z");
+        world.engine().run(&ClosePeriods).await.unwrap();
+        let rest = "day/periods/2026-11-20/export?format=csv";
+        let answer = export(client, rest).await;
+        assert_eq!(answer.text.lines().count(), 2, "{}", answer.text);
+        let all = format!("{rest}&hidden=include");
+        if keep_top.is_null() {
+            let answer = export(client, &all).await;
+            let lines: Vec<_> = answer.text.lines().collect();
+            assert_eq!(lines[0], "rank,member,score,reached_at,hidden");
+            assert!(lines[1].starts_with("1,bob,5,") && lines[1].ends_with(",true"));
+            assert!(lines[2].starts_with("2,ann,3,") && lines[2].ends_with(",false"));
+            assert!(answer.headers.contains_key("standings-as-of"));
+            // As their expiry does.
+            for key in world.redis.keys("st:{b}:*:2026-11-20*").await {
+                world.redis.run(&[b"DEL", key.as_bytes()]).await;
+            }
+            let expired = client.get(&path(&all)).await;
+            expired.expect_problem(410, "period-expired");
+        } else {
+            let refused = client.get(&path(&all)).await;
+            refused.expect_problem(400, "invalid-parameter");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -322,21 +322,32 @@ async fn a_snapshot_goes_on_only_by_the_links_of_its_trail() {
     };
     assert_eq!(step("1-2", json!({}), "").await, Reply::texts(&["STALE"]));
     let first = step("1-1", json!({}), "").await;
-    let [_, changed, count, links, is_last, hidden, last, entries] = first.list() else {
+    let [
+        _,
+        changed,
+        count,
+        links,
+        is_last,
+        left_out,
+        last,
+        entries,
+        hidden,
+    ] = first.list()
+    else {
         panic!("{first:?}");
     };
     let (none, bob) = (Reply::List(Vec::new()), Reply::texts(&["bob", "-9"]));
     assert_eq!(
-        (count, is_last, hidden),
+        (count, is_last, left_out),
         (&Reply::Integer(3), &Reply::Integer(0), &Reply::Integer(0))
     );
-    assert_eq!((links, last, entries), (&none, &bob, &bob));
+    assert_eq!((links, last, entries, hidden), (&none, &bob, &bob, &none));
 
     // ann passes bob, who is the last entry that was read.
     lose().await;
     let from = json!({"changed": changed.text(), "score": -9});
     let second = step("1-1", from.clone(), "bob").await;
-    let [_, now, _, links, _, _, _, entries] = second.list() else {
+    let [_, now, _, links, _, _, _, entries, _] = second.list() else {
         panic!("{second:?}");
     };
     assert_eq!(entries, &Reply::texts(&["cid", "-1"]));

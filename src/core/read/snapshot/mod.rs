@@ -1,4 +1,4 @@
-//! A whole standing as of one instant in each shard, amid writes: for exports of standings that are not final.
+//! A whole standing as of one instant in each shard, amid writes: for exports of what is not final, or has hidden members.
 //!
 //! A shard is read in steps, each one call of `snapshot.lua`. Reading page by page would lose members: ranks move between two
 //! pages. So each step reads the next entries after the last one that was read, and what has changed since the step before, as of
@@ -32,7 +32,7 @@ use super::merge::Merged;
 use super::period::Target;
 use super::reader::{ReadSize, Reader};
 use super::scroll::ScrollPlace;
-use super::store::standings::{Entry, SortKey};
+use super::store::standings::{Entry, SortKey, Visibility};
 use crate::core::{ATTEMPTS_MAX, Engine, Error, LiveBoard, Outdated};
 use crate::domain::board::Board;
 use crate::domain::ids::BoardId;
@@ -66,7 +66,7 @@ pub(crate) struct Snapshot {
     _allowance: Arc<Allowance>,
 }
 
-/// Takes a snapshot of the standing that `find` finds on a board.
+/// Takes a snapshot of the standing that `find` finds on a board. `visibility`: [`Visibility::Visible`] or [`Visibility::All`].
 ///
 /// # Errors
 ///
@@ -74,8 +74,10 @@ pub(crate) struct Snapshot {
 pub(crate) async fn take(
     engine: &Engine,
     id: &BoardId,
+    visibility: Visibility,
     find: impl Fn(&LiveBoard) -> Result<Target, Error> + Sync,
 ) -> Result<Snapshot, Error> {
+    let with_hidden = visibility == Visibility::All;
     let allowance = Arc::new(engine.snapshots.begin().await?);
     let as_of = engine.clock.now();
     let (board, target, shards) = engine
@@ -84,7 +86,7 @@ pub(crate) async fn take(
             let shards = if target.is_empty {
                 Vec::new()
             } else {
-                of_shards(engine, &live, target.standing, &allowance)
+                of_shards(engine, &live, (target.standing, with_hidden), &allowance)
                     .boxed()
                     .await?
             };
@@ -99,7 +101,7 @@ pub(crate) async fn take(
 async fn of_shards(
     engine: &Engine,
     live: &LiveBoard,
-    standing: Standing,
+    (standing, with_hidden): (Standing, bool),
     allowance: &Allowance,
 ) -> Result<Vec<ShardSnapshot>, Error> {
     allowance.clear();
@@ -110,7 +112,7 @@ async fn of_shards(
     for shards in live.shards_of(standing.section()).chunks(SHARDS_AT_ONCE) {
         let taken = shards
             .iter()
-            .map(|live| of_shard(engine, &live.shard, standing, allowance));
+            .map(|live| of_shard(engine, &live.shard, (standing, with_hidden), allowance));
         snapshots.extend(try_join_all(taken).await?);
     }
     Ok(snapshots)
@@ -120,16 +122,16 @@ async fn of_shards(
 async fn of_shard(
     engine: &Engine,
     shard: &Shard,
-    standing: Standing,
+    (standing, with_hidden): (Standing, bool),
     allowance: &Allowance,
 ) -> Result<ShardSnapshot, Error> {
-    let mut snapshot = ShardSnapshot::new(shard, standing);
+    let mut snapshot = ShardSnapshot::new(shard, standing, with_hidden);
     if take_step(engine, shard, &mut snapshot, None, allowance).await? == Some(true) {
         return Ok(snapshot);
     }
     for _ in 0..ATTEMPTS_MAX {
         allowance.give_back(snapshot.bytes());
-        snapshot = ShardSnapshot::new(shard, standing);
+        snapshot = ShardSnapshot::new(shard, standing, with_hidden);
         if fill(engine, shard, &mut snapshot, allowance).await? {
             return Ok(snapshot);
         }
@@ -202,16 +204,19 @@ impl Snapshot {
         }
     }
 
-    /// The next `count` entries, or fewer at the end.
-    pub(crate) fn next(&mut self, count: usize) -> Result<Vec<Entry>, Error> {
+    /// The next `count` entries, or fewer at the end. Each with whether its member is hidden; `None` if such are left out.
+    pub(crate) fn next(&mut self, count: usize) -> Result<Vec<(Entry, Option<bool>)>, Error> {
         let ranking = self.board.ranking_of(&self.target.standing.period);
         let mut entries = Vec::new();
         while entries.len() < count
             && let Some(Reverse((key, index))) = self.next.pop()
         {
             let rank = self.place.advance(ranking, key.score);
-            entries.push(key.entry(&self.board, Some(rank))?);
-            let following = self.shards[index].next();
+            let shard = &mut self.shards[index];
+            let is_hidden = shard.hidden.as_ref();
+            let is_hidden = is_hidden.map(|hidden| hidden.contains(&*key.member));
+            entries.push((key.entry(&self.board, Some(rank))?, is_hidden));
+            let following = shard.next();
             self.next.extend(following.map(|key| Reverse((key, index))));
         }
         Ok(entries)

@@ -1,6 +1,6 @@
 //! The snapshot of a standing in one shard: pure.
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, HashSet, btree_map};
 use std::iter::Peekable;
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use crate::domain::shard::Shard;
 use crate::domain::time::Timestamp;
 use crate::redis::keys;
 
-/// About how many bytes a difference takes without the member.
+/// About how many bytes a difference takes, or a hidden member, without the member.
 const DIFFERENCE_BYTES: usize = 100;
 /// The bytes of a packed entry before its member: a score, and the member's length.
 const HEAD_BYTES: usize = size_of::<i64>() + size_of::<u16>();
@@ -35,17 +35,20 @@ pub(super) struct ShardSnapshot {
     parts: Vec<Box<[u8]>>,
     /// What was changed after it was read: entries that have come since, or have left (`false`).
     differences: BTreeMap<SortKey, bool>,
-    /// How many entries up to the mark the standing has, those of hidden members included.
+    /// Sorted-set members of hidden members, all of its entries among them; `None`: it leaves such entries out.
+    pub(super) hidden: Option<HashSet<Box<[u8]>>>,
+    /// How many entries up to the mark the standing has, those that are left out included.
     count: u64,
     bytes: u64,
 }
 
 impl ShardSnapshot {
-    pub(super) fn new(shard: &Shard, standing: Standing) -> Self {
-        Self::named(standing, keys::sorted_set(shard, &standing))
+    /// `with_hidden`: entries of hidden members are not left out.
+    pub(super) fn new(shard: &Shard, standing: Standing, with_hidden: bool) -> Self {
+        Self::named(standing, keys::sorted_set(shard, &standing), with_hidden)
     }
 
-    fn named(standing: Standing, name: String) -> Self {
+    fn named(standing: Standing, name: String, with_hidden: bool) -> Self {
         Self {
             standing,
             name,
@@ -54,6 +57,7 @@ impl ShardSnapshot {
             as_of: None,
             parts: Vec::new(),
             differences: BTreeMap::new(),
+            hidden: with_hidden.then(HashSet::new),
             count: 0,
             bytes: 0,
         }
@@ -70,7 +74,10 @@ impl ShardSnapshot {
         self.follow(&part.links, part.changed)?;
         self.as_of = Some(as_of);
         self.add(&part.entries);
-        self.count += part.hidden;
+        self.count += part.left_out;
+        for member in &part.hidden {
+            self.hide(member);
+        }
         if let Some(last) = &part.last {
             self.mark = Some(last.clone());
         }
@@ -112,6 +119,7 @@ impl ShardSnapshot {
     fn clear(&mut self) {
         self.parts.clear();
         self.differences.clear();
+        self.hidden.iter_mut().for_each(HashSet::clear);
         self.count = 0;
         self.bytes = 0;
     }
@@ -125,7 +133,7 @@ impl ShardSnapshot {
         self.count = self
             .count
             .wrapping_add_signed(if has_come { 1 } else { -1 });
-        if is_hidden {
+        if is_hidden && !self.hide(&key.member) {
             return;
         }
         let bytes = (DIFFERENCE_BYTES + key.member.len()) as u64;
@@ -136,6 +144,17 @@ impl ShardSnapshot {
             self.differences.insert(key, has_come);
             self.bytes += bytes;
         }
+    }
+
+    /// Notes that a sorted-set member is that of a hidden member. Returns `false` if its entry is left out.
+    fn hide(&mut self, member: &[u8]) -> bool {
+        let Some(hidden) = &mut self.hidden else {
+            return false;
+        };
+        if hidden.insert(member.into()) {
+            self.bytes += (DIFFERENCE_BYTES + member.len()) as u64;
+        }
+        true
     }
 
     fn add(&mut self, entries: &[SortKey]) {
@@ -156,6 +175,8 @@ impl ShardSnapshot {
 /// The entries of a snapshot, which are taken in their order.
 #[derive(Debug)]
 pub(super) struct ShardEntries {
+    /// Those of hidden members, as [`ShardSnapshot`] has them.
+    pub(super) hidden: Option<HashSet<Box<[u8]>>>,
     read: Peekable<ReadEntries>,
     differences: Peekable<btree_map::IntoIter<SortKey, bool>>,
 }
@@ -174,6 +195,7 @@ impl From<ShardSnapshot> for ShardEntries {
             rest: Bytes::new(),
         };
         Self {
+            hidden: snapshot.hidden,
             read: read.peekable(),
             differences: snapshot.differences.into_iter().peekable(),
         }
@@ -232,7 +254,7 @@ mod tests {
         links: Vec<Bytes>,
     }
 
-    fn snapshot() -> ShardSnapshot {
+    fn snapshot(with_hidden: bool) -> ShardSnapshot {
         let series = Series {
             list: List::Period(Unit::All),
             track: Track::Shown,
@@ -242,7 +264,8 @@ mod tests {
             start_ms: i64::MIN,
             end_ms: i64::MAX,
         };
-        ShardSnapshot::named(Standing::of(series, period), "own".to_owned())
+        let name = "own".to_owned();
+        ShardSnapshot::named(Standing::of(series, period), name, with_hidden)
     }
 
     fn key((score, member): (i64, u8)) -> SortKey {
@@ -293,26 +316,38 @@ mod tests {
             self.links.push(link.into());
         }
 
-        fn step(&mut self, mark: Option<&SortKey>, count: usize) -> Part {
+        fn step(&mut self, snapshot: &ShardSnapshot, count: usize) -> Part {
+            let mark = snapshot.mark.as_ref();
             let after = |entry: &&(i64, u8)| mark.is_none_or(|mark| key(**entry) > *mark);
             let read: Vec<_> = self.entries.iter().filter(after).take(count).collect();
-            let shown = read.iter().filter(|entry| !self.hidden.contains(&entry.1));
-            let entries: Vec<_> = shown.map(|entry| key(**entry)).collect();
+            let is_hidden = |entry: &&&(i64, u8)| self.hidden.contains(&entry.1);
+            let with_hidden = snapshot.hidden.is_some();
+            let is_in = |entry: &&&(i64, u8)| with_hidden || !is_hidden(entry);
+            let entries: Vec<_> = read
+                .iter()
+                .filter(is_in)
+                .map(|entry| key(**entry))
+                .collect();
+            let hidden = read.iter().filter(|entry| with_hidden && is_hidden(entry));
             Part {
                 changed: self.changed(),
                 count: self.entries.len() as u64,
                 is_last: read.len() < count,
-                hidden: (read.len() - entries.len()) as u64,
+                left_out: (read.len() - entries.len()) as u64,
+                hidden: hidden.map(|entry| key(**entry).member).collect(),
                 last: read.last().map(|entry| key(**entry)),
                 entries,
                 links: std::mem::take(&mut self.links),
             }
         }
 
-        fn shown(&self) -> Vec<SortKey> {
-            let shown = self.entries.iter();
-            let shown = shown.filter(|entry| !self.hidden.contains(&entry.1));
-            shown.map(|entry| key(*entry)).collect()
+        /// Its entries, and whether each is that of a hidden member.
+        fn listed(&self, with_hidden: bool) -> Vec<(SortKey, bool)> {
+            let listed = self.entries.iter();
+            let listed = listed.map(|entry| (key(*entry), self.hidden.contains(&entry.1)));
+            listed
+                .filter(|(_, is_hidden)| with_hidden || !is_hidden)
+                .collect()
         }
     }
 
@@ -327,7 +362,7 @@ mod tests {
     #[test]
     fn at_its_end_a_snapshot_is_the_standing_whatever_changes_between_its_steps() {
         let random = &mut 1;
-        for _ in 0..500 {
+        for with_hidden in [true, false].repeat(250) {
             let mut stored = Stored::default();
             let set = |stored: &mut Stored, random: &mut u64| {
                 let member = u8::try_from(below(random, 30)).unwrap() + b'A';
@@ -341,10 +376,12 @@ mod tests {
                 .hidden
                 .extend((0..3).map(|_| b'A' + u8::try_from(below(random, 30)).unwrap()));
             stored.links.clear();
-            let (mut snapshot, count) =
-                (snapshot(), 1 + usize::try_from(below(random, 5)).unwrap());
+            let (mut snapshot, count) = (
+                snapshot(with_hidden),
+                1 + usize::try_from(below(random, 5)).unwrap(),
+            );
             loop {
-                let part = stored.step(snapshot.mark.as_ref(), count);
+                let part = stored.step(&snapshot, count);
                 let is_whole = snapshot
                     .take(&part, Timestamp::MIN)
                     .expect("links lead to it");
@@ -355,24 +392,27 @@ mod tests {
                     set(&mut stored, random);
                 }
             }
-            let entries: Vec<SortKey> = ShardEntries::from(snapshot).collect();
-            assert_eq!(entries, stored.shown());
+            let entries = ShardEntries::from(snapshot);
+            let hidden = entries.hidden.clone().unwrap_or_default();
+            let listed = entries.map(|key| (hidden.contains(&*key.member), key));
+            let listed: Vec<_> = listed.map(|(is_hidden, key)| (key, is_hidden)).collect();
+            assert_eq!(listed, stored.listed(with_hidden));
         }
     }
 
     #[test]
     fn no_step_counts_to_which_no_links_lead() {
         let begun = || {
-            let (mut stored, mut snapshot) = (Stored::default(), snapshot());
+            let (mut stored, mut snapshot) = (Stored::default(), snapshot(false));
             for member in b'A'..b'E' {
                 stored.set(member, Some(1));
             }
             stored.links.clear();
-            let part = stored.step(None, 2);
+            let part = stored.step(&snapshot, 2);
             assert_eq!(snapshot.take(&part, Timestamp::MIN), Some(false));
             stored.set(b'A', Some(2));
             stored.set(b'B', Some(3));
-            let part = stored.step(snapshot.mark.as_ref(), 9);
+            let part = stored.step(&snapshot, 9);
             (snapshot, part)
         };
         let spoilt = |spoil: fn(&mut Part)| {

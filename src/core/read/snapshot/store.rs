@@ -36,12 +36,14 @@ pub(super) struct Part {
     pub(super) links: Vec<Bytes>,
     /// Whether there are no more entries.
     pub(super) is_last: bool,
-    /// How many of the entries that were read are those of hidden members.
-    pub(super) hidden: u64,
+    /// How many of the entries that were read are left out.
+    pub(super) left_out: u64,
     /// The last entry that was read, if any was.
     pub(super) last: Option<SortKey>,
-    /// Those of members that are not hidden.
+    /// Those that are not left out.
     pub(super) entries: Vec<SortKey>,
+    /// Which of them are those of hidden members: the sorted-set members.
+    pub(super) hidden: Vec<Bytes>,
 }
 
 /// Names a standing in the trail of its shard, and returns the trail's token.
@@ -84,6 +86,7 @@ pub(super) async fn step(
         .field("token", token)
         .field("changed", snapshot.changed.map(Changed::stored))
         .field("score", mark.map(|mark| mark.score))
+        .field("all", snapshot.hidden.is_some())
         .arg(mark.map_or_else(Bytes::new, |mark| mark.member.clone()))
         .read_for_reply()
         .await?;
@@ -104,9 +107,10 @@ fn read_part(reply: &mut Reply) -> Result<Part, StoreError> {
         count: reply.read()?,
         links: reply.list()?.all(Reply::bytes)?,
         is_last: reply.integer()? == 1,
-        hidden: reply.read()?,
+        left_out: reply.read()?,
         last: reply.list()?.all(read_entry)?.pop(),
         entries: reply.list()?.all(read_entry)?,
+        hidden: reply.list()?.all(Reply::bytes)?,
     })
 }
 

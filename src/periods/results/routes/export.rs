@@ -14,8 +14,8 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::PeriodPath;
-use crate::access::Caller;
-use crate::core::read::store::standings::Entry;
+use crate::access::{Caller, HiddenChoice};
+use crate::core::read::store::standings::{Entry, Visibility};
 use crate::core::{Engine, Error};
 use crate::domain::board::Board;
 use crate::domain::export::{ExportLine, write_header};
@@ -78,13 +78,17 @@ pub struct ExportParams {
     #[serde(default)]
     #[param(default = false)]
     bom: bool,
+    /// `include`: hidden members are included, `hidden` says of each member whether it is hidden, and ranks count all. The file
+    /// then shows the standing as it is now, even if it is final. Needs the scope `moderate`.
+    #[param(inline)]
+    hidden: Option<HiddenChoice>,
 }
 
 /// What is exported.
 enum Exported {
     /// A final period.
     Final(Box<Export>),
-    /// A snapshot of another standing.
+    /// A snapshot of a standing that is not final, or with hidden members.
     Running(Box<RunningExport>),
 }
 
@@ -94,6 +98,7 @@ struct Outgoing {
     exported: Exported,
     format: ExportFormat,
     includes: Includes,
+    visibility: Visibility,
     /// Whether a CSV begins with a byte order mark.
     has_bom: bool,
     /// Whether its first part, and its last one, was written.
@@ -105,15 +110,15 @@ struct Outgoing {
 
 /// Export a standing.
 ///
-/// The whole standing in rank order: of a final period, or as it is now. While it is not final, the file shows one instant in
+/// The whole standing in rank order: of a final period, or as it is now. Unless it is final, the file shows one instant in
 /// each shard of the board, whatever changes meanwhile. CSV cells that a spreadsheet would interpret as formulas begin with an
 /// apostrophe.
 #[utoipa::path(
     get, path = "/v1/boards/{board}/standings/{window}/periods/{key}/export", operation_id = "export_period",
     params(PeriodPath, ExportParams),
     responses(
-        (status = 200, description = "The entries. If the period is final, the trailer `Standings-Changed` says whether the standing may have changed during the export", content((String = "text/csv", example = json!("rank,member,score,reached_at\n1,999,30,2026-11-21T00:30:00.000Z\n")), (String = "application/x-ndjson", example = json!("{\"rank\":1,\"member\":\"999\",\"score\":30,\"reached_at\":\"2026-11-21T00:30:00.000Z\"}\n"))), headers(("Standings-Revision" = u64, description = "The revision of the result, if the period is final"), ("Standings-As-Of" = String, description = "The instant that the file shows, if the standing is not final: it has all that was acknowledged before"), ("Trailer" = String, description = "`Standings-Changed`, if the period is final"))),
-        (status = 400, description = "`cohort-required`: a league is exported cohort by cohort"),
+        (status = 200, description = "The entries. If the period is final, the trailer `Standings-Changed` says whether the standing may have changed during the export", content((String = "text/csv", example = json!("rank,member,score,reached_at\n1,999,30,2026-11-21T00:30:00.000Z\n")), (String = "application/x-ndjson", example = json!("{\"rank\":1,\"member\":\"999\",\"score\":30,\"reached_at\":\"2026-11-21T00:30:00.000Z\"}\n"))), headers(("Standings-Revision" = u64, description = "The revision of the result, if the export is that of a final period"), ("Standings-As-Of" = String, description = "The instant that the file shows, otherwise: it has all that was acknowledged before"), ("Trailer" = String, description = "`Standings-Changed`, if the period is final"))),
+        (status = 400, description = "`cohort-required`: a league is exported cohort by cohort; `invalid-parameter`"),
         (status = 404, description = "`board-not-found`, `unknown-window`, `period-not-found`, `no-league`, `cohort-not-found`"),
         (status = 409, description = "`export-too-large`; `period-not-final`: the board has `keep_top`"),
         (status = 410, description = "`period-expired`"),
@@ -133,7 +138,8 @@ pub async fn get(
         .memory
         .for_entries(&caller.takers(), PARTS_HELD * PART_ENTRIES, includes)
         .await?;
-    let exported = Exported::begin(&app.engine, &at, params.cohort.as_deref()).await?;
+    let visibility = caller.visibility(params.hidden)?;
+    let exported = Exported::begin(&app.engine, &at, params.cohort.as_deref(), visibility).await?;
     let mut headers = exported.state_headers();
     let (content_type, ending) = params.format.names();
     let name = format!("{}.{ending}", exported.name(&at, params.cohort.as_deref()));
@@ -148,6 +154,7 @@ pub async fn get(
         exported,
         format: params.format,
         includes,
+        visibility,
         has_bom: params.bom,
         is_begun: false,
         is_written: false,
@@ -159,16 +166,27 @@ pub async fn get(
 
 impl Exported {
     /// Begins the export of a standing.
-    async fn begin(engine: &Engine, at: &PeriodName, cohort: Option<&str>) -> Result<Self, Error> {
+    async fn begin(
+        engine: &Engine,
+        at: &PeriodName,
+        cohort: Option<&str>,
+        visibility: Visibility,
+    ) -> Result<Self, Problem> {
         if !running::is_rolling(engine, at).await? {
             let found = work::period_to_export(engine, at, cohort).await?;
             // A period that ended before `finalize` was set is final without a result.
             if found.period.result.is_some() {
+                let keeps_all = found.live.board.definition.keep_top.is_none();
                 let export = export::begin(engine, found).await?;
-                return Ok(Self::Final(Box::new(export)));
+                if visibility == Visibility::Visible {
+                    return Ok(Self::Final(Box::new(export)));
+                }
+                if !keeps_all {
+                    return Err(invalid("hidden", "the board has `keep_top`"));
+                }
             }
         }
-        let export = running::begin(engine, at, cohort).await?;
+        let export = running::begin(engine, at, cohort, visibility).await?;
         Ok(Self::Running(Box::new(export)))
     }
 
@@ -203,10 +221,14 @@ impl Exported {
         }
     }
 
-    /// The next entries; fewer than [`PART_ENTRIES`] at the end.
-    async fn next_entries(&mut self, engine: &Engine) -> Result<Vec<Entry>, Error> {
+    /// The next entries; fewer than [`PART_ENTRIES`] at the end. Each with whether its member is hidden; `None` if such are left
+    /// out.
+    async fn next_entries(&mut self, engine: &Engine) -> Result<Vec<(Entry, Option<bool>)>, Error> {
         match self {
-            Self::Final(export) => export::next_entries(engine, export).await,
+            Self::Final(export) => {
+                let entries = export::next_entries(engine, export).await?;
+                Ok(entries.into_iter().map(|entry| (entry, None)).collect())
+            }
             Self::Running(export) => running::next_entries(export, PART_ENTRIES),
         }
     }
@@ -243,14 +265,15 @@ impl Outgoing {
         let entries = self.exported.next_entries(engine).await?;
         let has_profiles = self.includes.has(Include::Profile);
         let profiles = if has_profiles {
-            let members = entries.iter().map(|entry| Arc::clone(&entry.member));
+            let members = entries.iter().map(|(entry, _)| Arc::clone(&entry.member));
             Some(profiles::work::read(engine, members).await?)
         } else {
             None
         };
         let board = self.exported.board();
         let names = board.definition.names;
-        let lines = entries.iter().map(|entry| ExportLine {
+        let lines = entries.iter().map(|(entry, is_hidden)| ExportLine {
+            hidden: *is_hidden,
             profile: profiles
                 .as_ref()
                 .map(|profiles| ShownProfile::of(profiles.of(&entry.member)?, names)),
@@ -263,7 +286,8 @@ impl Outgoing {
                 let bom = if is_first && self.has_bom { BOM } else { "" };
                 let mut csv = csv::Writer::from_writer(bom.as_bytes().to_vec());
                 if is_first {
-                    write_header(&mut csv, has_profiles).expect(IN_MEMORY);
+                    let has_hidden = self.visibility == Visibility::All;
+                    write_header(&mut csv, (has_hidden, has_profiles)).expect(IN_MEMORY);
                 }
                 for line in lines {
                     line.write_csv(&mut csv).expect(IN_MEMORY);

@@ -41,6 +41,7 @@ impl Entry {
             member: shown_member(&*self.member),
             score: self.score.shown(board.definition.decimals),
             reached_at: self.reached_at,
+            hidden: None,
             profile: None,
         }
     }
