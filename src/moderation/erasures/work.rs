@@ -83,8 +83,8 @@ impl fmt::Display for Remark {
             ),
             Self::Unstored(id, count) => write!(
                 f,
-                "board {id} has none of the members of {count} erasures, and can't note these: its hashes have another key. It \
-                 takes older events of these members"
+                "board {id} has none of the members of {count} erasures, and can't note these: its hashes have another key. Unless \
+                 it has erased them again before, it takes older events of these members"
             ),
             Self::Failed(id, why) => write!(f, "board {id}: {why}"),
         }
