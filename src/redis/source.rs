@@ -154,7 +154,7 @@ impl Source {
             .collect())
     }
 
-    /// The values of some fields of a hash; `None` for those that it does not have, or whose value is not UTF-8.
+    /// The values of some fields of a hash; `None` for those that it does not have.
     ///
     /// # Errors
     /// Those of Redis.
@@ -162,11 +162,9 @@ impl Source {
         &self,
         key: &'a str,
         fields: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Vec<Option<String>>, StoreError> {
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
         let args = std::iter::once(key).chain(fields);
-        let found: Vec<Option<Bytes>> = self.0.command("HMGET", args).await?;
-        let text = |value: Option<Bytes>| String::from_utf8(value?.to_vec()).ok();
-        Ok(found.into_iter().map(text).collect())
+        self.0.command("HMGET", args).await
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use reqwest::Url;
 use serde_json::{Value, json};
@@ -452,6 +453,150 @@ async fn the_decimals_of_a_score_give_the_time_at_which_it_was_reached() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_synchronisation_reads_the_time_in_a_score() {
+    let scene = Scene::new().await;
+    for update in ["last", "sum", "max"] {
+        for (member, score) in [
+            ("early", "200.8205000000"),
+            ("late", "100.8210000000"),
+            ("never", "300.8210000000"),
+        ] {
+            scene.source_command(&["ZADD", update, score, member]).await;
+        }
+        let definition = json!({"windows": ["all"], "update": update, "accept_late": "any"});
+        scene.client.define(update, definition).await;
+        let fraction = [
+            "--ties",
+            "score-fraction",
+            "--fraction-seconds",
+            "1e10",
+            "--fraction-falls",
+        ];
+        let args = [&["--key", update], &fraction[..]].concat();
+        let (status, said) = scene.run("import", update, &args).await;
+        assert_eq!(status, 0, "{said}");
+        // It reaches the score of the other, later than that.
+        let late = ["ZADD", update, "200.8204000000", "late"];
+        scene.source_command(&late).await;
+        let sync = [&args[..], &["--sync"]].concat();
+        let (status, said) = scene.run("import", update, &sync).await;
+        assert_eq!(status, 0, "{update} {said}");
+        let ids = scene
+            .ids(&format!("/v1/boards/{update}/standings/all?"))
+            .await;
+        assert_eq!(ids, scene.source_ids("ZREVRANGE", update).await, "{update}");
+    }
+    // What is older than the board's is no news on a board that keeps the last score.
+    let old = ["ZADD", "last", "400.8215000000", "never"];
+    scene.source_command(&old).await;
+    let args = [
+        "--key",
+        "last",
+        "--ties",
+        "score-fraction",
+        "--fraction-seconds",
+        "1e10",
+        "--fraction-falls",
+        "--sync",
+    ];
+    let (status, said) = scene.run("import", "last", &args).await;
+    assert!(
+        status == 2 && said.contains("never: 400 there, 300 here"),
+        "{said}"
+    );
+    scene.program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_synchronisations_at_once_send_a_difference_once() {
+    let scene = Scene::new().await;
+    scene.fill("lb", 2_000, 50).await;
+    let definition = json!({"windows": ["all"], "accept_late": "any", "score_min": 0});
+    scene.client.define("b", definition).await;
+    let sync = ["--key", "lb", "--sync"];
+    for _ in 0..2 {
+        let [one, other] = [(); 2].map(|()| scene.run("import", "b", &sync));
+        let ((_, one), (_, other)) = tokio::join!(one, other);
+        let (status, said) = scene.run("compare", "b", &["--key", "lb"]).await;
+        assert_eq!(status, 0, "{one}{other}{said}");
+        // Now all of them differ.
+        let more = "for _, member in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do \
+            redis.call('ZINCRBY', KEYS[1], 7, member) end";
+        scene.source_command(&["EVAL", more, "1", "lb"]).await;
+    }
+    scene.program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_score_of_the_last_microsecond_of_a_period_is_not_replaced_in_the_next() {
+    let scene = Scene::new().await;
+    let definition = json!({"windows": ["week"], "update": "last", "accept_late": "any"});
+    scene.client.define("b", definition).await;
+    let event =
+        json!({"id": "e", "member": "ann", "score": 5, "at": "2025-11-23T23:59:59.999999Z"});
+    let path = "/v1/boards/b/events";
+    scene.client.post(path, event).await.expect(200);
+    scene
+        .source_command(&["ZADD", "w_2025-47", "9", "ann"])
+        .await;
+    let args = ["--keys", "w_{%G-%V}", "--window", "week", "--sync"];
+    let (status, said) = scene.run("import", "b", &args).await;
+    assert!(
+        status == 2 && said.contains("ann: 9 there, 5 here"),
+        "{said}"
+    );
+    scene.program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_totals_of_many_sorted_sets_are_those_of_each() {
+    let scene = Scene::new().await;
+    for key in ["w_2025-47", "w_2025-48"] {
+        scene.source_command(&["ZADD", key, "9", "ann"]).await;
+    }
+    let definition = json!({"windows": ["week"], "accept_late": "any"});
+    scene.client.define("b", definition).await;
+    let args = ["--keys", "w_{%G-%V}", "--window", "week"];
+    let dry = [&args[..], &["--dry-run"]].concat();
+    let (status, said) = scene.run("import", "b", &dry).await;
+    let totals = "2 sorted sets\n  equal                 0\n  to send               2\n  different             0\n";
+    assert!(status == 0 && said.contains(totals), "{said}");
+    scene.run("import", "b", &args).await;
+    let event = json!({"id": "e", "member": "bob", "score": 5, "at": "2025-11-23T00:00:00Z"});
+    let path = "/v1/boards/b/events";
+    scene.client.post(path, event).await.expect(200);
+    let (status, said) = scene.run("compare", "b", &args).await;
+    let totals = "2 sorted sets\n  equal                 2\n  different             0\n  only here             1\n";
+    assert!(status == 2 && said.contains(totals), "{said}");
+    scene.program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_waits_for_the_other_redis_to_come_back() {
+    let scene = Scene::new().await;
+    scene.fill("lb", 40_000, 5_000).await;
+    let definition = json!({"windows": ["all"], "accept_late": "any"});
+    scene.client.define("b", definition).await;
+    let kills = async {
+        let total = async || {
+            let path = "/v1/boards/b/standings/all?size=1";
+            scene.client.get(path).await.expect(200)["total"].clone()
+        };
+        while total().await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        scene.source.kill();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        scene.source.restart().await;
+    };
+    let ((status, said), ()) = tokio::join!(scene.run("import", "b", &["--key", "lb"]), kills);
+    assert_eq!(status, 0, "{said}");
+    let (status, said) = scene.run("compare", "b", &["--key", "lb"]).await;
+    assert_eq!(status, 0, "{said}");
+    scene.program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn names_and_times_of_other_periods_are_refused() {
     let scene = Scene::new().await;
     let definition = json!({"windows": ["month"], "accept_late": "any"});
@@ -683,10 +828,17 @@ async fn names_come_from_a_hash() {
     for line in [
         "sent                  4",
         "profiles              1",
+        "nameless              2  in the hash, but not with a name",
         "rejected              1  validation-failed",
     ] {
         assert!(said.contains(line), "{line}: {said}");
     }
+    let other = ["--key", "lb", "--profiles-from-hash", "typo"];
+    let (status, said) = scene.run("import", "b", &other).await;
+    assert!(
+        status == 0 && said.contains("profiles              0"),
+        "{said}"
+    );
     let name = async |member: &str| {
         let path = format!("/v1/boards/b/standings/all/members/{member}?include=profile");
         scene.client.get(&path).await.expect(200)["profile"]["name"].clone()

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::args::{Task, TieOrder, Work};
 use super::names::SortedSet;
+use super::read_there;
 use super::target::Target;
 use super::times::Fraction;
 use crate::cli::Failure;
@@ -13,11 +14,8 @@ use crate::domain::ids::MemberId;
 use crate::domain::period::Period;
 use crate::domain::score::{Bound, Decimals, Score, ScoreError};
 use crate::domain::time::Timestamp;
-use crate::redis::StoreError;
 use crate::redis::source::Source;
 
-/// How often a copy is begun.
-const ATTEMPTS_MAX: u32 = 3;
 /// How many members are named for each reason.
 const EXAMPLES_MAX: usize = 5;
 
@@ -113,11 +111,17 @@ impl Checks {
         }
     }
 
-    /// The score of the board that a double stands for.
+    /// The score of the board that a double of this period stands for.
     ///
     /// # Errors
     /// Why it stands for none.
-    pub(super) fn score(&self, value: f64) -> Result<Score, Refusal> {
+    pub(super) fn score_in(&self, period: &Period, value: f64) -> Result<Score, Refusal> {
+        let score = self.score(value)?;
+        self.check_time(value, period)?;
+        Ok(score)
+    }
+
+    fn score(&self, value: f64) -> Result<Score, Refusal> {
         if !value.is_finite() {
             return Err(Refusal::Infinite);
         }
@@ -160,19 +164,18 @@ impl SetCopy {
         SortedSet { key, period }: &SortedSet,
         checks: &Checks,
     ) -> Result<Self, Failure> {
-        let mut attempt = 1;
-        loop {
+        let copied = read_there(async || {
             let mut copy = Self::default();
             let each = |member: &[u8], score| copy.take(member, score, (checks, period));
-            match source.members(key, each).await {
-                Ok(()) if copy.is_empty() => {
-                    return Err(format!("there is no sorted set {}", shortened(key)).into());
-                }
-                Ok(()) => return Ok(copy.sorted()),
-                Err(StoreError::Unavailable(_)) if attempt < ATTEMPTS_MAX => attempt += 1,
-                Err(error) => return Err(format!("can't read {}: {error}", shortened(key)).into()),
-            }
+            source.members(key, each).await.map(|()| copy)
+        });
+        let copy = copied
+            .await
+            .map_err(|error| format!("{}: {error}", shortened(key)))?;
+        if copy.is_empty() {
+            return Err(format!("there is no sorted set {}", shortened(key)).into());
         }
+        Ok(copy.sorted())
     }
 
     fn is_empty(&self) -> bool {
@@ -183,8 +186,7 @@ impl SetCopy {
         let id = str::from_utf8(member).ok();
         let id = id.filter(|id| MemberId::parse(id).is_ok());
         let checked = id.ok_or(Refusal::Id).and_then(|id| {
-            checks.score(score)?;
-            checks.check_time(score, period)?;
+            checks.score_in(period, score)?;
             Ok(id)
         });
         match checked {

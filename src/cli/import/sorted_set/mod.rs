@@ -17,7 +17,8 @@
 //! - **Again is safe.** Only what is missing here is sent. A member without a score gets that of the sorted set, in an event
 //!   whose id is made of the names of both: sent twice, it counts once. A member with another score is left alone, unless
 //!   `--sync` asks for it. Then the difference must be the same a second later, so that events on their way to both are not
-//!   taken for differences.
+//!   taken for differences; and the id is made of the two scores, too.
+//! - **A Redis that is away for a while**, or was replaced, is asked again.
 
 mod args;
 mod copy;
@@ -29,6 +30,7 @@ mod transfer;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 pub use self::args::{CompareArgs, SortedSetArgs};
 
@@ -43,6 +45,7 @@ use super::sender::BatchSender;
 use crate::cli::client::{Client, Purpose, RetryLimits};
 use crate::cli::text::printable;
 use crate::cli::{Failure, print_error};
+use crate::redis::StoreError;
 use crate::redis::source::Source;
 
 /// The exit status if everything agrees, or is sent.
@@ -51,6 +54,9 @@ const STATUS_DONE: u8 = 0;
 const STATUS_FAILED: u8 = 1;
 /// The exit status if something differs, or was left out.
 const STATUS_DIFFERENT: u8 = 2;
+/// How long the other Redis may be away, and the pause before it is asked again.
+const OUTAGE_TIME_MAX: Duration = Duration::from_mins(2);
+const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
 const PURPOSE: Purpose = Purpose {
     act: "bring members over",
     scopes: "`read`, `write`, `configure` and `moderate`",
@@ -78,7 +84,7 @@ pub(super) async fn command(work: Result<Work, String>) -> ExitCode {
     }
 }
 
-async fn run(work: &Work) -> Result<Totals, Failure> {
+async fn run(work: &Work) -> Result<Totals<'_>, Failure> {
     let log = |text: &str| {
         let _ = writeln!(io::stderr(), "{}", printable(text));
     };
@@ -97,9 +103,8 @@ async fn run(work: &Work) -> Result<Totals, Failure> {
     target.check(work, &sets)?;
 
     let checks = Checks::new(work, &target);
-    let round = fastrand::u32(..);
     let copies = check_all(&source, &sets, &checks, work).await?;
-    let mut totals = Totals::default();
+    let mut totals = Totals::new(work);
     for (set, copied) in sets.iter().zip(copies) {
         let copy = match copied {
             Some(copy) => copy,
@@ -115,7 +120,6 @@ async fn run(work: &Work) -> Result<Totals, Failure> {
             set,
             copy: &copy,
             times: &times,
-            round,
         };
         let counts = transfer.run().await?;
         let report = Report {
@@ -123,12 +127,25 @@ async fn run(work: &Work) -> Result<Totals, Failure> {
             counts: &counts,
         };
         writeln!(io::stdout(), "{report}")?;
-        totals.add(&counts, &copy, work.task);
+        totals.add(&counts, &copy);
     }
     if sets.len() > 1 {
         writeln!(io::stdout(), "{totals}")?;
     }
     Ok(totals)
+}
+
+/// Reads from the other Redis, again while it is away.
+async fn read_there<T>(read: impl AsyncFn() -> Result<T, StoreError>) -> Result<T, Failure> {
+    let begun = Instant::now();
+    loop {
+        match read().await {
+            Err(StoreError::Unavailable(_)) if begun.elapsed() < OUTAGE_TIME_MAX => {
+                tokio::time::sleep(OUTAGE_PAUSE).await;
+            }
+            read => return read.map_err(|error| format!("--from-redis: {error}").into()),
+        }
+    }
 }
 
 /// Copies all sorted sets, and fails if a member can't come over. Of several only one is in memory at a time, so they are

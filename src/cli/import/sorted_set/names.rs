@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use chrono::format::{Item, Parsed, StrftimeItems};
+use chrono::format::{Fixed, Item, Parsed, StrftimeItems};
 use chrono::{Datelike, NaiveDate, NaiveDateTime, NaiveTime, Weekday};
 
 use super::args::Work;
@@ -52,7 +52,9 @@ impl FromStr for NamePattern {
         });
         let (before, form, after) =
             braces.ok_or("must have the form of the period in braces, as in 'weekly_{%G-%V}'")?;
-        if StrftimeItems::new(form).any(|item| item == Item::Error) {
+        // The name of a zone says nothing certain.
+        let is_unusable = |item| matches!(item, Item::Error | Item::Fixed(Fixed::TimezoneName));
+        if StrftimeItems::new(form).any(is_unusable) {
             return Err(format!(
                 "{form:?} is not the form of a date, such as %G-%V or %Y-%m-%d"
             ));
@@ -138,13 +140,21 @@ impl NamePattern {
             }
         }
         let date: NaiveDate = parsed.to_naive_date().ok()?;
-        if parsed.hour_div_12().is_none() {
-            return Some(Moment::Local(date.and_time(NaiveTime::MIN)));
-        }
         if parsed.minute().is_none() {
             let _ = parsed.set_minute(0);
         }
-        Some(Moment::Local(date.and_time(parsed.to_naive_time().ok()?)))
+        let time = match parsed.hour_div_12() {
+            Some(_) => parsed.to_naive_time().ok()?,
+            None => NaiveTime::MIN,
+        };
+        let time = date.and_time(time);
+        Some(match parsed.offset() {
+            None => Moment::Local(time),
+            Some(offset) => {
+                let seconds = time.and_utc().timestamp() - i64::from(offset);
+                Moment::Instant(Timestamp::from_ms(seconds * 1_000).ok()?)
+            }
+        })
     }
 }
 
@@ -273,6 +283,27 @@ mod tests {
                 Unit::Day,
                 Some("2026-11-30"),
             ),
+            (
+                utc,
+                "h:{%Y-%m-%dT%H%z}",
+                "h:2026-11-30T07+0200",
+                Unit::Hour,
+                Some("2026-11-30T05:00Z"),
+            ),
+            (
+                berlin,
+                "d:{%Y-%m-%d%z}",
+                "d:2026-11-30+0100",
+                Unit::Day,
+                Some("2026-11-30"),
+            ),
+            (
+                berlin,
+                "d:{%Y-%m-%d%z}",
+                "d:2026-11-30+0000",
+                Unit::Day,
+                None,
+            ),
             (utc, "lb:{%Y}", "lb:total", Unit::Year, None),
             (utc, "lb:{%Y}", "other:2026", Unit::Year, None),
         ] {
@@ -283,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_pattern_needs_the_form_of_a_period() {
-        for text in ["weekly", "weekly_{%G-%V", "weekly_{%!}", "{lb}"] {
+        for text in ["weekly", "weekly_{%G-%V", "weekly_{%!}", "d_{%F%Z}", "{lb}"] {
             assert!(text.parse::<NamePattern>().is_err(), "{text}");
         }
         let pattern: NamePattern = "a*[b]_{%Y}?".parse().unwrap();

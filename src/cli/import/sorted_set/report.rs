@@ -4,7 +4,7 @@ use std::fmt;
 
 use indicatif::{HumanBytes, HumanCount};
 
-use super::args::Task;
+use super::args::{Task, Work};
 use super::copy::SetCopy;
 use super::transfer::{Counts, Transfer};
 use crate::cli::import::cost::Cost;
@@ -18,8 +18,8 @@ pub(super) struct Report<'a> {
 }
 
 /// The outcome for all of them.
-#[derive(Debug, Default)]
-pub(super) struct Totals {
+pub(super) struct Totals<'a> {
+    work: &'a Work,
     sets: u64,
     equal: u64,
     sent: u64,
@@ -45,8 +45,7 @@ impl Report<'_> {
             ..
         } = self.transfer;
         let counts = self.counts;
-        let name = if work.is_dry { "to send" } else { "sent" };
-        line(f, name, counts.sent)?;
+        line(f, name_of_sent(work), counts.sent)?;
         if let Some(begin) = times.beginning().filter(|_| counts.sent > 0) {
             write!(f, "  from {begin}")?;
             let others = target.others(set.period.unit, begin);
@@ -56,7 +55,7 @@ impl Report<'_> {
         }
         if counts.duplicate > 0 {
             line(f, "duplicate", counts.duplicate)?;
-            f.write_str("  accepted before, and erased or taken back since")?;
+            f.write_str("  accepted before, and erased or undone since")?;
         }
         if work.is_dry {
             let memory = HumanBytes(self.memory());
@@ -82,8 +81,15 @@ impl fmt::Display for Report<'_> {
         if task != Task::Compare {
             self.fmt_sent(f)?;
         }
+        if task != Task::Compare && work.sets.profiles_from_hash.is_some() {
+            line(f, "profiles", counts.profiles)?;
+        }
         for (name, count, hint) in [
-            ("profiles", counts.profiles, ""),
+            (
+                "nameless",
+                counts.nameless,
+                "  in the hash, but not with a name",
+            ),
             ("rounded", copy.rounded, ""),
             ("refused", copy.refused_count(), "  left out by --skip"),
             (
@@ -121,13 +127,28 @@ impl fmt::Display for Report<'_> {
     }
 }
 
+fn name_of_sent(work: &Work) -> &'static str {
+    if work.is_dry { "to send" } else { "sent" }
+}
+
 fn line(f: &mut fmt::Formatter<'_>, name: &str, count: u64) -> fmt::Result {
     let count = HumanCount(count).to_string();
     write!(f, "\n  {name:<10} {count:>12}")
 }
 
-impl Totals {
-    pub(super) fn add(&mut self, counts: &Counts, copy: &SetCopy, task: Task) {
+impl<'a> Totals<'a> {
+    pub(super) fn new(work: &'a Work) -> Self {
+        Self {
+            work,
+            sets: 0,
+            equal: 0,
+            sent: 0,
+            unequal: 0,
+            only_here: 0,
+        }
+    }
+
+    pub(super) fn add(&mut self, counts: &Counts, copy: &SetCopy) {
         self.sets += 1;
         self.equal += counts.equal;
         self.sent += counts.sent;
@@ -137,7 +158,7 @@ impl Totals {
             + counts.duplicate
             + counts.rejected_count()
             + copy.refused_count();
-        if task == Task::Compare {
+        if self.work.task == Task::Compare {
             self.only_here += counts.only_here();
         }
     }
@@ -148,11 +169,17 @@ impl Totals {
     }
 }
 
-impl fmt::Display for Totals {
+impl fmt::Display for Totals<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} sorted sets", HumanCount(self.sets))?;
         line(f, "equal", self.equal)?;
-        line(f, "sent", self.sent)?;
-        line(f, "different", self.unequal)
+        if self.work.task != Task::Compare {
+            line(f, name_of_sent(self.work), self.sent)?;
+        }
+        line(f, "different", self.unequal)?;
+        if self.work.task == Task::Compare {
+            line(f, "only here", self.only_here)?;
+        }
+        Ok(())
     }
 }

@@ -61,6 +61,14 @@ impl Times {
         (!matches!(self.rule, Rule::Fraction(_))).then_some(self.begin)
     }
 
+    /// The time in a score there, if scores have one.
+    pub(super) fn in_score(&self, score: f64) -> Option<Timestamp> {
+        match self.rule {
+            Rule::Fraction(fraction) => Some(fraction.time(score)),
+            Rule::Equal | Rule::Rising | Rule::Falling => None,
+        }
+    }
+
     /// The time of a member: its place in the order of all ids, from 0, and its score there.
     pub(super) fn of(&self, place: usize, score: f64) -> Timestamp {
         let after = |place: usize| i64::try_from(place).unwrap_or(i64::MAX);

@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use super::args::{Task, Work};
 use super::copy::{Checks, Member, SetCopy};
 use super::names::SortedSet;
+use super::read_there;
 use super::target::{Here, Target};
 use super::times::Times;
 use crate::cli::Failure;
@@ -47,8 +48,6 @@ pub(super) struct Transfer<'a> {
     pub(super) set: &'a SortedSet,
     pub(super) copy: &'a SetCopy,
     pub(super) times: &'a Times,
-    /// Part of the ids of a synchronisation, and of no other.
-    pub(super) round: u32,
 }
 
 /// What became of the members of a sorted set.
@@ -62,6 +61,8 @@ pub(super) struct Counts {
     pub(super) duplicate: u64,
     /// Their names are written as profiles; in a dry run, they would be.
     pub(super) profiles: u64,
+    /// Their values in the hash of names have none.
+    pub(super) nameless: u64,
     /// They have another score here, and no event was sent.
     pub(super) different: u64,
     /// They have a better score here, which the board keeps.
@@ -87,6 +88,13 @@ struct Pair {
     /// The double that the score was read from.
     value: f64,
     here: Option<Here>,
+}
+
+/// An event that is to be sent for a member.
+struct NewEvent {
+    pair: Pair,
+    score: Score,
+    at: Timestamp,
 }
 
 /// What is to be done about a difference.
@@ -164,11 +172,11 @@ impl Transfer<'_> {
             counts.changing += (places.len() - again.len()) as u64 - settled;
             differing = again;
         }
-        let names = self.names(places).await?;
+        let names = self.names(places, &mut counts).await?;
         let mut events = Vec::new();
         for pair in differing {
             match self.step(&pair) {
-                Step::Send(score, at) => events.push((pair.place, score, at)),
+                Step::Send(score, at) => events.push(NewEvent { pair, score, at }),
                 Step::KeepBetter => counts.better += 1,
                 Step::Leave => {
                     counts.different += 1;
@@ -188,32 +196,47 @@ impl Transfer<'_> {
     }
 
     /// The names of members, with their places, if they are to come over.
-    async fn names(&self, places: std::ops::Range<usize>) -> Result<Vec<(usize, String)>, Failure> {
+    async fn names(
+        &self,
+        places: std::ops::Range<usize>,
+        counts: &mut Counts,
+    ) -> Result<Vec<(usize, String)>, Failure> {
         let sets = &self.work.sets;
         let (Some(hash), Task::Import | Task::Sync) = (&sets.profiles_from_hash, self.work.task)
         else {
             return Ok(Vec::new());
         };
-        let ids = places.clone().map(|place| self.member_id(place));
-        let values = self.source.hash_values(hash, ids).await?;
-        let name = |value: String| match &sets.name_field {
-            None => Some(value),
+        let values = read_there(async || {
+            let ids = places.clone().map(|place| self.member_id(place));
+            self.source.hash_values(hash, ids).await
+        });
+        let values = values.await?;
+        let name = |value: Bytes| match &sets.name_field {
+            None => String::from_utf8(value.into()).ok(),
             Some(field) => {
-                let fields: serde_json::Value = serde_json::from_str(&value).ok()?;
+                let fields: serde_json::Value = serde_json::from_slice(&value).ok()?;
                 Some(fields.get(field)?.as_str()?.to_owned())
             }
         };
-        let named = places.zip(values);
-        Ok(named
-            .filter_map(|(place, value)| Some((place, name(value?)?)))
-            .collect())
+        let mut names = Vec::new();
+        for (place, value) in places.zip(values) {
+            match value.map(name) {
+                Some(Some(name)) => names.push((place, name)),
+                Some(None) => counts.nameless += 1,
+                None => {}
+            }
+        }
+        Ok(names)
     }
 
     /// Reads the scores of members in both places. A member that the sorted set has lost, or whose score can't come over
     /// any more, counts as changing.
     async fn look(&self, places: &[usize], counts: &mut Counts) -> Result<Vec<Pair>, Failure> {
         let ids: Vec<&str> = places.iter().map(|place| self.member_id(*place)).collect();
-        let there = self.source.scores(&self.set.key, ids.iter().copied());
+        let there = read_there(async || {
+            let ids = ids.iter().copied();
+            self.source.scores(&self.set.key, ids).await
+        });
         let here = self
             .target
             .standing(self.sender.client(), &self.set.period, &ids);
@@ -223,7 +246,8 @@ impl Transfer<'_> {
         counts.found = here.entries.len() as u64;
         let mut pairs = Vec::with_capacity(places.len());
         for ((place, id), value) in places.iter().zip(&ids).zip(there) {
-            let there = value.and_then(|value| Some((value, self.checks.score(value).ok()?)));
+            let score = |value| self.checks.score_in(&self.set.period, value).ok();
+            let there = value.and_then(|value| Some((value, score(value)?)));
             let Some((value, there)) = there else {
                 counts.changing += 1;
                 continue;
@@ -264,17 +288,22 @@ impl Transfer<'_> {
         match self.target.board.definition.update {
             Update::Max => is_better(pair.there > here.score),
             Update::Min => is_better(pair.there < here.score),
-            // Older than the member's newest event, so that its place among equals stays.
+            // Without a time in the score: older than the member's newest event, so that its place among equals stays.
             Update::Sum => {
+                let at = self.times.in_score(pair.value).unwrap_or(self.times.begin);
                 let difference = pair.there.scaled() - here.score.scaled();
-                Score::from_scaled(difference, decimals).map_or(Step::Leave, |difference| {
-                    Step::Send(difference, self.times.begin)
-                })
+                Score::from_scaled(difference, decimals)
+                    .map_or(Step::Leave, |difference| Step::Send(difference, at))
             }
-            // Just newer than what it replaces; an event that comes after it stays newer.
-            Update::Last => here.reached_at.map_or(Step::Leave, |at| {
-                let next = Timestamp::from_us_clamped(at.us() + 1);
-                Step::Send(pair.there, next)
+            // Without a time in the score: just newer than what it replaces; an event that comes after it stays newer.
+            Update::Last => here.reached_at.map_or(Step::Leave, |reached_at| {
+                let next = Timestamp::from_us_clamped(reached_at.us() + 1);
+                let at = self.times.in_score(pair.value).unwrap_or(next);
+                if at >= next && self.set.period.contains(at) {
+                    Step::Send(pair.there, at)
+                } else {
+                    Step::Leave
+                }
             }),
         }
     }
@@ -292,11 +321,11 @@ impl Transfer<'_> {
     /// Sends events and names, each with its place.
     async fn send(
         &self,
-        events: &[(usize, Score, Timestamp)],
+        events: &[NewEvent],
         names: Vec<(usize, String)>,
         counts: &mut Counts,
     ) -> Result<(), Failure> {
-        let with_event = events.iter().map(|(place, ..)| *place);
+        let with_event = events.iter().map(|event| event.pair.place);
         let with_profile = names.iter().map(|(place, _)| *place);
         // All profiles first, then all events, as their answers come.
         let sent = |place: usize, has_event: bool| SentRow {
@@ -332,15 +361,15 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    fn events(&self, events: &[(usize, Score, Timestamp)]) -> serde_json::Result<Option<Bytes>> {
+    fn events(&self, events: &[NewEvent]) -> serde_json::Result<Option<Bytes>> {
         if events.is_empty() {
             return Ok(None);
         }
         let board = &self.target.board;
-        let event = |(place, score, at): &(usize, Score, Timestamp)| Event {
+        let event = |NewEvent { pair, score, at }: &NewEvent| Event {
             board: board.id.as_str(),
-            id: self.event_id(self.member_id(*place)),
-            member: self.member_id(*place),
+            id: self.event_id(pair),
+            member: self.member_id(pair.place),
             score: score.shown(board.definition.decimals),
             at: at.to_string(),
         };
@@ -374,18 +403,21 @@ impl Transfer<'_> {
         }
     }
 
-    /// The id of a member's event: the same in each import of a sorted set, and a new one in each synchronisation.
-    fn event_id(&self, member: &str) -> String {
+    /// The id of a member's event: the same whenever it is sent for the same reason.
+    fn event_id(&self, pair: &Pair) -> String {
+        let member = self.member_id(pair.place);
         let mut hash = Xxh3Default::new();
         let (set, window) = (&self.set.key, self.set.period.unit);
         let period = self.target.key(&self.set.period);
         hash.update(format!("{set}\0{window}\0{period}\0{member}").as_bytes());
-        // 96 bits: no two of a billion members share them, and ids take memory.
-        let hash = hash.digest128() >> 32;
-        match self.work.task {
-            Task::Sync => format!("sync-{:08x}-{hash:024x}", self.round),
-            Task::Compare | Task::Import => format!("redis-{hash:024x}"),
+        // What it changes, and into what.
+        if let Some(Here { score, reached_at }) = pair.here {
+            let reached_at = reached_at.map(Timestamp::us);
+            let (here, there) = (score.scaled(), pair.there.scaled());
+            hash.update(format!("\0{here}\0{reached_at:?}\0{there}").as_bytes());
         }
+        // 96 bits: no two of a billion members share them, and ids take memory.
+        format!("redis-{:024x}", hash.digest128() >> 32)
     }
 }
 
@@ -402,6 +434,7 @@ impl Counts {
         self.sent += more.sent;
         self.duplicate += more.duplicate;
         self.profiles += more.profiles;
+        self.nameless += more.nameless;
         self.different += more.different;
         self.better += more.better;
         self.changing += more.changing;
