@@ -528,6 +528,25 @@ async fn two_synchronisations_at_once_send_a_difference_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_difference_that_comes_back_is_sent_again() {
+    let scene = Scene::new().await;
+    for update in ["sum", "last"] {
+        let definition = json!({"windows": ["all"], "update": update, "accept_late": "any"});
+        scene.client.define(update, definition).await;
+        for score in ["10", "20", "10", "20", "10", "20"] {
+            scene.source_command(&["ZADD", update, score, "ann"]).await;
+            let sync = ["--key", update, "--sync"];
+            let (status, said) = scene.run("import", update, &sync).await;
+            assert!(
+                status == 0 && said.contains("sent                  1"),
+                "{update} {score}: {said}"
+            );
+        }
+    }
+    scene.program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_score_of_the_last_microsecond_of_a_period_is_not_replaced_in_the_next() {
     let scene = Scene::new().await;
     let definition = json!({"windows": ["week"], "update": "last", "accept_late": "any"});

@@ -50,6 +50,8 @@ const _: () = {
 
 /// The name of `at` in the export of a standing.
 pub(super) const EXPORTED_AT: &str = "reached_at";
+/// What says in the export of a standing whether the member was hidden.
+pub(super) const HIDDEN: &str = "hidden";
 
 /// The names of the fields in the file, in the order of [`FIELDS`]; none for a field whose own name another field has there.
 pub(super) struct FieldNames(Vec<Option<String>>);

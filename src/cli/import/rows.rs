@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 
 use super::body::Body;
 use super::fields::{
-    AT, ATTRIBUTES, AVATAR_URL, EXPORTED_AT, FIELDS, FieldNames, ID, MEMBER, NAME, Row, SCORE,
-    is_json,
+    AT, ATTRIBUTES, AVATAR_URL, EXPORTED_AT, FIELDS, FieldNames, HIDDEN, ID, MEMBER, NAME, Row,
+    SCORE, is_json,
 };
 use super::input::{Format, Input};
 use super::progress::ImportProgress;
@@ -254,6 +254,8 @@ impl Batcher<'_> {
             let known = self.names.list();
             let hint = if self.ignored.names.contains(EXPORTED_AT) {
                 "; is this the export of a standing? Then add --from-export"
+            } else if self.reading.is_export && self.ignored.names.contains(HIDDEN) {
+                "; members that were hidden are visible here unless you hide them"
             } else {
                 ""
             };

@@ -1874,6 +1874,17 @@ async fn an_export_is_read_back() {
         "{}",
         scene.shown()
     );
+    scene.write(
+        "h.csv",
+        "rank,member,score,reached_at,hidden\n1,a,1,,true\n",
+    );
+    let args = ImportArgs {
+        from_export: true,
+        ..scene.args("h.csv")
+    };
+    scene.run(args).await.unwrap();
+    let notice = "; members that were hidden are visible here unless you hide them";
+    assert!(scene.shown().contains(notice), "{}", scene.shown());
     scene.write("a.csv", "member,score\n'a,1\n");
     let args = ImportArgs {
         from_export: true,

@@ -1,6 +1,6 @@
 //! Compares the members of a sorted set with a standing, and sends what is missing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,8 @@ const CHUNK: usize = 500;
 const CONCURRENCY: usize = 8;
 /// How long a difference must stay the same. An event that was sent to both has arrived in both by then.
 const SETTLING_TIME: Duration = Duration::from_secs(1);
+/// How often an event is sent at most, each time under another id.
+const ATTEMPTS_MAX: u32 = 20;
 /// How many members are named.
 const EXAMPLES_MAX: usize = 10;
 /// How often the progress is shown.
@@ -95,6 +97,8 @@ struct NewEvent {
     pair: Pair,
     score: Score,
     at: Timestamp,
+    /// How often it was sent before, under other ids.
+    attempt: u32,
 }
 
 /// What is to be done about a difference.
@@ -162,21 +166,18 @@ impl Transfer<'_> {
             .await?;
         counts.equal = settle(&mut differing);
         if self.work.task != Task::Import && !differing.is_empty() {
-            tokio::time::sleep(SETTLING_TIME).await;
-            let places: Vec<usize> = differing.iter().map(|pair| pair.place).collect();
-            let mut again = self.look(&places, &mut Counts::default()).await?;
-            let settled = settle(&mut again);
-            again.retain(|pair| differing.contains(pair));
-            counts.equal += settled;
-            // Also those that are in the sorted set no more.
-            counts.changing += (places.len() - again.len()) as u64 - settled;
-            differing = again;
+            differing = self.settled(&differing, &mut counts).await?;
         }
         let names = self.names(places, &mut counts).await?;
         let mut events = Vec::new();
         for pair in differing {
             match self.step(&pair) {
-                Step::Send(score, at) => events.push(NewEvent { pair, score, at }),
+                Step::Send(score, at) => events.push(NewEvent {
+                    pair,
+                    score,
+                    at,
+                    attempt: 0,
+                }),
                 Step::KeepBetter => counts.better += 1,
                 Step::Leave => {
                     counts.different += 1;
@@ -190,9 +191,46 @@ impl Transfer<'_> {
             counts.sent += events.len() as u64;
             counts.profiles += names.len() as u64;
         } else if !(events.is_empty() && names.is_empty()) {
-            self.send(&events, names, &mut counts).await?;
+            self.send_all(events, names, &mut counts).await?;
         }
         Ok(counts)
+    }
+
+    /// Waits, and returns the pairs that are still the same.
+    async fn settled(&self, pairs: &[Pair], counts: &mut Counts) -> Result<Vec<Pair>, Failure> {
+        tokio::time::sleep(SETTLING_TIME).await;
+        let places: Vec<usize> = pairs.iter().map(|pair| pair.place).collect();
+        let mut again = self.look(&places, &mut Counts::default()).await?;
+        let settled = settle(&mut again);
+        again.retain(|pair| pairs.contains(pair));
+        counts.equal += settled;
+        // Also those that are in the sorted set no more.
+        counts.changing += (places.len() - again.len()) as u64 - settled;
+        Ok(again)
+    }
+
+    /// Sends events and names. A synchronisation sends an event that the board knows again, under another id, if the difference
+    /// stays: the scores had been the same before. Otherwise another run had just sent it.
+    async fn send_all(
+        &self,
+        mut events: Vec<NewEvent>,
+        names: Vec<(usize, String)>,
+        counts: &mut Counts,
+    ) -> Result<(), Failure> {
+        let mut known = self.send(&mut events, names, counts).await?;
+        for _ in 1..ATTEMPTS_MAX {
+            if known == 0 || self.work.task != Task::Sync {
+                break;
+            }
+            let pairs: Vec<Pair> = events.iter().map(|event| event.pair).collect();
+            let same = self.settled(&pairs, &mut Counts::default()).await?;
+            events.retain(|event| same.contains(&event.pair));
+            counts.equal += known.saturating_sub(events.len() as u64);
+            events.iter_mut().for_each(|event| event.attempt += 1);
+            known = self.send(&mut events, Vec::new(), counts).await?;
+        }
+        counts.duplicate += known;
+        Ok(())
     }
 
     /// The names of members, with their places, if they are to come over.
@@ -318,13 +356,17 @@ impl Transfer<'_> {
         }
     }
 
-    /// Sends events and names, each with its place.
+    /// Sends events and names, each with its place. Returns how many events the board knows already. Those that it has rejected
+    /// are removed.
     async fn send(
         &self,
-        events: &[NewEvent],
+        events: &mut Vec<NewEvent>,
         names: Vec<(usize, String)>,
         counts: &mut Counts,
-    ) -> Result<(), Failure> {
+    ) -> Result<u64, Failure> {
+        if events.is_empty() && names.is_empty() {
+            return Ok(0);
+        }
         let with_event = events.iter().map(|event| event.pair.place);
         let with_profile = names.iter().map(|(place, _)| *place);
         // All profiles first, then all events, as their answers come.
@@ -353,12 +395,13 @@ impl Transfer<'_> {
         let (tally, rejections) = self.sender.send(&batch, memory).await?;
         // What this run had to send twice counts as sent.
         counts.sent += tally.applied + tally.unchanged + tally.queued + tally.duplicate_resent;
-        counts.duplicate += tally.duplicate - tally.duplicate_resent;
         counts.profiles += tally.profiles;
+        let mut rejected = BTreeSet::new();
         for rejection in rejections {
-            self.reject(&rejection, counts);
+            rejected.insert(self.reject(&rejection, counts));
         }
-        Ok(())
+        events.retain(|event| !rejected.contains(&Some(event.pair.place)));
+        Ok(tally.duplicate - tally.duplicate_resent)
     }
 
     fn events(&self, events: &[NewEvent]) -> serde_json::Result<Option<Bytes>> {
@@ -366,12 +409,12 @@ impl Transfer<'_> {
             return Ok(None);
         }
         let board = &self.target.board;
-        let event = |NewEvent { pair, score, at }: &NewEvent| Event {
+        let event = |new: &NewEvent| Event {
             board: board.id.as_str(),
-            id: self.event_id(pair),
-            member: self.member_id(pair.place),
-            score: score.shown(board.definition.decimals),
-            at: at.to_string(),
+            id: self.event_id(new),
+            member: self.member_id(new.pair.place),
+            score: new.score.shown(board.definition.decimals),
+            at: new.at.to_string(),
         };
         let events = events.iter().map(event).collect();
         Ok(Some(serde_json::to_vec(&Events { events })?.into()))
@@ -389,22 +432,25 @@ impl Transfer<'_> {
         Ok(Some(serde_json::to_vec(&Profiles { profiles })?.into()))
     }
 
-    fn reject(&self, rejection: &Rejection, counts: &mut Counts) {
+    /// Counts a rejection, and returns the place of its member.
+    fn reject(&self, rejection: &Rejection, counts: &mut Counts) -> Option<usize> {
         let kind = rejection.kind.clone();
         let (count, examples) = counts.rejected.entry(kind).or_default();
         *count += 1;
         let (Place::Pair(place) | Place::Line(place)) = rejection.source.place;
-        let member = usize::try_from(place).ok();
-        let member = member.and_then(|place| self.copy.members.get(place));
+        let place = usize::try_from(place).ok();
+        let member = place.and_then(|place| self.copy.members.get(place));
         if examples.len() < EXAMPLES_MAX
             && let Some(Member { id, .. }) = member
         {
             examples.push(format!("{}: {}", shortened(id), rejection.detail));
         }
+        place
     }
 
     /// The id of a member's event: the same whenever it is sent for the same reason.
-    fn event_id(&self, pair: &Pair) -> String {
+    fn event_id(&self, event: &NewEvent) -> String {
+        let NewEvent { pair, at, .. } = event;
         let member = self.member_id(pair.place);
         let mut hash = Xxh3Default::new();
         let (set, window) = (&self.set.key, self.set.period.unit);
@@ -413,8 +459,11 @@ impl Transfer<'_> {
         // What it changes, and into what.
         if let Some(Here { score, reached_at }) = pair.here {
             let reached_at = reached_at.map(Timestamp::us);
-            let (here, there) = (score.scaled(), pair.there.scaled());
-            hash.update(format!("\0{here}\0{reached_at:?}\0{there}").as_bytes());
+            let (here, there, at) = (score.scaled(), pair.there.scaled(), at.us());
+            hash.update(format!("\0{here}\0{reached_at:?}\0{there}\0{at}").as_bytes());
+        }
+        if event.attempt > 0 {
+            hash.update(format!("\0{}", event.attempt).as_bytes());
         }
         // 96 bits: no two of a billion members share them, and ids take memory.
         format!("redis-{:024x}", hash.digest128() >> 32)
