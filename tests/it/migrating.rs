@@ -516,7 +516,8 @@ async fn two_synchronisations_at_once_send_a_difference_once() {
     let sync = ["--key", "lb", "--sync"];
     for _ in 0..2 {
         let [one, other] = [(); 2].map(|()| scene.run("import", "b", &sync));
-        let ((_, one), (_, other)) = tokio::join!(one, other);
+        let ((done, one), (also, other)) = tokio::join!(one, other);
+        assert_eq!((done, also), (0, 0), "{one}{other}");
         let (status, said) = scene.run("compare", "b", &["--key", "lb"]).await;
         assert_eq!(status, 0, "{one}{other}{said}");
         // Now all of them differ.
@@ -543,6 +544,61 @@ async fn a_difference_that_comes_back_is_sent_again() {
             );
         }
     }
+    scene.program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_synchronisation_says_what_changes_while_it_runs() {
+    let scene = Scene::new().await;
+    for delay_ms in [900, 1_500, 2_100] {
+        let lb = &format!("lb-{delay_ms}");
+        let definition = json!({"windows": ["all"], "accept_late": "any"});
+        scene.client.define(lb, definition).await;
+        let sync = ["--key", lb, "--sync"];
+        for score in ["5", "7", "5"] {
+            scene.source_command(&["ZADD", lb, score, "ann"]).await;
+            let (status, said) = scene.run("import", lb, &sync).await;
+            assert_eq!(status, 0, "{said}");
+        }
+        // This difference has been sent before, so the scores are compared three times. Whenever they change, they are not equal.
+        scene.source_command(&["ZADD", lb, "7", "ann"]).await;
+        let change = async {
+            tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+            scene.source_command(&["ZADD", lb, "9", "ann"]).await;
+        };
+        let ((status, said), ()) = tokio::join!(scene.run("import", lb, &sync), change);
+        let (compared, differs) = scene.run("compare", lb, &["--key", lb]).await;
+        let has_sent = said.contains("sent                  1");
+        assert!(status == compared || has_sent, "{said}{differs}");
+        assert!(said.contains("equal                 0"), "{said}");
+    }
+    scene.program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_synchronisation_does_not_bring_back_what_was_retracted() {
+    let scene = Scene::new().await;
+    scene.fill("lb", 2, 50).await;
+    let definition = json!({"windows": ["all"], "accept_late": "any", "history": "board"});
+    scene.client.define("b", definition).await;
+    let sync = ["--key", "lb", "--sync"];
+    let (status, said) = scene.run("import", "b", &sync).await;
+    assert_eq!(status, 0, "{said}");
+    let events = scene
+        .client
+        .get("/v1/boards/b/events?member=player:1")
+        .await
+        .expect(200);
+    let id = events["events"][0]["id"].as_str().unwrap();
+    let path = format!("/v1/boards/b/events/{id}/retract");
+    let reason = json!({"reason": "cheating"});
+    scene.client.post(&path, reason).await.expect(200);
+    let (status, said) = scene.run("import", "b", &sync).await;
+    assert!(
+        status == 2 && said.contains("duplicate             1"),
+        "{said}"
+    );
+    assert_eq!(scene.ids("/v1/boards/b/standings/all?").await, ["player:2"]);
     scene.program.stop().await;
 }
 

@@ -20,8 +20,7 @@ pub struct RunningExport {
 }
 
 /// Whether a window is rolling: then no standing of it ever becomes final.
-pub(crate) async fn is_rolling(engine: &Engine, at: &PeriodName) -> Result<bool, Error> {
-    let live = engine.live_board(&at.board).await?;
+pub(crate) fn is_rolling(live: &LiveBoard, at: &PeriodName) -> Result<bool, Error> {
     Ok(find_window(&live.board, &at.window)?.is_rolling())
 }
 

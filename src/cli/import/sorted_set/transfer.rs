@@ -33,7 +33,7 @@ const CHUNK: usize = 500;
 const CONCURRENCY: usize = 8;
 /// How long a difference must stay the same. An event that was sent to both has arrived in both by then.
 const SETTLING_TIME: Duration = Duration::from_secs(1);
-/// How often an event is sent at most, each time under another id.
+/// How often an event is sent again at most, each time under another id.
 const ATTEMPTS_MAX: u32 = 20;
 /// How many members are named.
 const EXAMPLES_MAX: usize = 10;
@@ -209,8 +209,9 @@ impl Transfer<'_> {
         Ok(again)
     }
 
-    /// Sends events and names. A synchronisation sends an event that the board knows again, under another id, if the difference
-    /// stays: the scores had been the same before. Otherwise another run had just sent it.
+    /// Sends events and names. An event that the board knows may just have come from another run. If not, and the member has a
+    /// score, the two scores had been the same before: then it is sent again, under another id. If the member has none, somebody
+    /// has taken the event back, or erased the member.
     async fn send_all(
         &self,
         mut events: Vec<NewEvent>,
@@ -218,18 +219,21 @@ impl Transfer<'_> {
         counts: &mut Counts,
     ) -> Result<(), Failure> {
         let mut known = self.send(&mut events, names, counts).await?;
-        for _ in 1..ATTEMPTS_MAX {
-            if known == 0 || self.work.task != Task::Sync {
-                break;
-            }
+        while known > 0 {
             let pairs: Vec<Pair> = events.iter().map(|event| event.pair).collect();
-            let same = self.settled(&pairs, &mut Counts::default()).await?;
+            let accepted = (pairs.len() as u64).saturating_sub(known);
+            let mut found = Counts::default();
+            let same = self.settled(&pairs, &mut found).await?;
             events.retain(|event| same.contains(&event.pair));
-            counts.equal += known.saturating_sub(events.len() as u64);
+            let equal = found.equal.saturating_sub(accepted);
+            let unequal = events.len() as u64;
+            counts.equal += equal;
+            counts.changing += known.saturating_sub(equal + unequal);
+            events.retain(|event| event.pair.here.is_some() && event.attempt < ATTEMPTS_MAX);
+            counts.duplicate += unequal - events.len() as u64;
             events.iter_mut().for_each(|event| event.attempt += 1);
             known = self.send(&mut events, Vec::new(), counts).await?;
         }
-        counts.duplicate += known;
         Ok(())
     }
 

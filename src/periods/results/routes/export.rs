@@ -172,17 +172,17 @@ impl Exported {
         cohort: Option<&str>,
         visibility: Visibility,
     ) -> Result<Self, Problem> {
-        if !running::is_rolling(engine, at).await? {
+        let live = engine.live_board(&at.board).await?;
+        if visibility == Visibility::All && live.board.definition.keep_top.is_some() {
+            return Err(invalid("hidden", "the board has `keep_top`"));
+        }
+        if !running::is_rolling(&live, at)? {
             let found = work::period_to_export(engine, at, cohort).await?;
             // A period that ended before `finalize` was set is final without a result.
             if found.period.result.is_some() {
-                let keeps_all = found.live.board.definition.keep_top.is_none();
                 let export = export::begin(engine, found).await?;
                 if visibility == Visibility::Visible {
                     return Ok(Self::Final(Box::new(export)));
-                }
-                if !keeps_all {
-                    return Err(invalid("hidden", "the board has `keep_top`"));
                 }
             }
         }
