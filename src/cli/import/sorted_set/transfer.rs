@@ -231,7 +231,9 @@ impl Transfer<'_> {
             counts.changing += known.saturating_sub(equal + unequal);
             events.retain(|event| event.pair.here.is_some() && event.attempt < ATTEMPTS_MAX);
             counts.duplicate += unequal - events.len() as u64;
-            events.iter_mut().for_each(|event| event.attempt += 1);
+            for event in &mut events {
+                event.attempt += 1;
+            }
             known = self.send(&mut events, Vec::new(), counts).await?;
         }
         Ok(())
