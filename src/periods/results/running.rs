@@ -1,22 +1,30 @@
 //! Exports of standings that are not final: from a snapshot, so that a file shows one instant in each shard.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::periods::PeriodName;
 use crate::core::read::period::{Target, find_window};
 use crate::core::read::snapshot::{self, Snapshot};
 use crate::core::read::store::standings::{Entry, Visibility};
 use crate::core::{Engine, Error, LiveBoard};
+use crate::domain::board::Board;
 use crate::domain::problems::{ANSWER_TIMEOUT, PERIOD_NOT_FINAL, Problem};
 use crate::domain::series::Track;
+use crate::domain::time::Timestamp;
+use crate::runtime::lease::Lease;
 
 /// How long the entries of a snapshot can be taken: a slow client must not keep its memory.
 const TAKING_TIME_MAX: Duration = Duration::from_mins(30);
 
 #[derive(Debug)]
 pub struct RunningExport {
-    pub(crate) snapshot: Snapshot,
-    begun: Instant,
+    pub(crate) board: Arc<Board>,
+    pub(crate) target: Target,
+    /// See [`Snapshot::as_of`].
+    pub(crate) as_of: Timestamp,
+    /// Its memory is not that of a client that does not read.
+    snapshot: Lease<Snapshot>,
 }
 
 /// Whether a window is rolling: then no standing of it ever becomes final.
@@ -43,9 +51,12 @@ pub(crate) async fn begin(
         }
         target.in_cohort(&live.board, cohort)
     };
+    let snapshot = snapshot::take(engine, &at.board, visibility, find).await?;
     Ok(RunningExport {
-        snapshot: snapshot::take(engine, &at.board, visibility, find).await?,
-        begun: Instant::now(),
+        board: Arc::clone(&snapshot.board),
+        target: snapshot.target.clone(),
+        as_of: snapshot.as_of,
+        snapshot: Lease::new(snapshot, TAKING_TIME_MAX),
     })
 }
 
@@ -55,14 +66,14 @@ pub(crate) async fn begin(
 ///
 /// [`ANSWER_TIMEOUT`] after [`TAKING_TIME_MAX`].
 pub(crate) fn next_entries(
-    export: &mut RunningExport,
+    export: &RunningExport,
     count: usize,
-) -> Result<Vec<(Entry, Option<bool>)>, Error> {
-    if export.begun.elapsed() > TAKING_TIME_MAX {
+) -> Result<Vec<(Entry, bool)>, Error> {
+    let entries = export.snapshot.with(|snapshot| snapshot.next(count));
+    entries.unwrap_or_else(|| {
         let detail = "the client did not read the export in 30 minutes";
-        return Err(Problem::new(ANSWER_TIMEOUT, detail).into());
-    }
-    export.snapshot.next(count)
+        Err(Problem::new(ANSWER_TIMEOUT, detail).into())
+    })
 }
 
 fn of_short_list(target: &Target, live: &LiveBoard) -> Error {

@@ -1,7 +1,8 @@
 //! The links of a trail, as `scripts/lib/trail.lua` leaves them.
 
+use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::{Deserializer, Visitor};
+use serde::de::Deserializer;
 
 use crate::core::read::store::standings::SortKey;
 use crate::domain::edition::Changed;
@@ -34,9 +35,6 @@ pub(super) struct LinkedEntry {
     pub(super) is_hidden: bool,
 }
 
-/// A text of Lua, which may be any bytes.
-struct Text(Vec<u8>);
-
 impl Link {
     /// Reads a link; `None` if it can't be read, or has a score that is not an integer.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
@@ -54,33 +52,12 @@ impl Link {
 
 impl<'de> Deserialize<'de> for LinkedEntry {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let (is_hidden, score, Text(member)) = Deserialize::deserialize(from)?;
+        // A text of Lua may be any bytes.
+        let (is_hidden, score, member): (bool, i64, &[u8]) = Deserialize::deserialize(from)?;
         let key = SortKey {
             score,
-            member: member.into(),
+            member: Bytes::copy_from_slice(member),
         };
         Ok(Self { key, is_hidden })
-    }
-}
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct OfText;
-        impl Visitor<'_> for OfText {
-            type Value = Text;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a text")
-            }
-
-            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Text, E> {
-                Ok(Text(bytes.to_vec()))
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text, E> {
-                self.visit_bytes(text.as_bytes())
-            }
-        }
-        from.deserialize_bytes(OfText)
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A shard is read in steps, each one call of `snapshot.lua`. Reading page by page would lose members: ranks move between two
 //! pages. So each step reads the next entries after the last one that was read, and what has changed since the step before, as of
-//! one instant. After it the snapshot equals the standing up to that last entry (`shard.rs`): what has changed before it is made up
-//! for, and what has changed after it is read later.
+//! one instant. After it the snapshot equals the standing up to that last entry (`shard.rs`): changes up to there are applied from
+//! the links, and later ones are read with their entries.
 //!
 //! What has changed is in the *trail* of the shard: a list of links, which calls leave only while a snapshot has named the
 //! standing (`scripts/lib/trail.lua`). One rule makes snapshots exact, whatever else happens: a step counts only if links lead to
@@ -56,7 +56,7 @@ const SHARDS_AT_ONCE: usize = 4;
 pub(crate) struct Snapshot {
     pub(crate) board: Arc<Board>,
     pub(crate) target: Target,
-    /// It has everything that was acknowledged before.
+    /// It has every write that was acknowledged before this instant.
     pub(crate) as_of: Timestamp,
     shards: Vec<ShardEntries>,
     /// The next entry of each shard that has one, with the index of the shard.
@@ -204,8 +204,8 @@ impl Snapshot {
         }
     }
 
-    /// The next `count` entries, or fewer at the end. Each with whether its member is hidden; `None` if such are left out.
-    pub(crate) fn next(&mut self, count: usize) -> Result<Vec<(Entry, Option<bool>)>, Error> {
+    /// The next `count` entries, or fewer at the end. Each with whether its member is hidden.
+    pub(crate) fn next(&mut self, count: usize) -> Result<Vec<(Entry, bool)>, Error> {
         let ranking = self.board.ranking_of(&self.target.standing.period);
         let mut entries = Vec::new();
         while entries.len() < count
@@ -213,8 +213,8 @@ impl Snapshot {
         {
             let rank = self.place.advance(ranking, key.score);
             let shard = &mut self.shards[index];
-            let is_hidden = shard.hidden.as_ref();
-            let is_hidden = is_hidden.map(|hidden| hidden.contains(&*key.member));
+            let hidden = shard.hidden.as_ref();
+            let is_hidden = hidden.is_some_and(|hidden| hidden.contains(&*key.member));
             entries.push((key.entry(&self.board, Some(rank))?, is_hidden));
             let following = shard.next();
             self.next.extend(following.map(|key| Reverse((key, index))));

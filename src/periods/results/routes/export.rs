@@ -193,7 +193,7 @@ impl Exported {
     fn board(&self) -> &Arc<Board> {
         match self {
             Self::Final(export) => &export.found.live.board,
-            Self::Running(export) => &export.snapshot.board,
+            Self::Running(export) => &export.board,
         }
     }
 
@@ -201,7 +201,7 @@ impl Exported {
     fn name(&self, at: &PeriodName, cohort: Option<&str>) -> String {
         let (key, as_of) = match self {
             Self::Final(export) => (&export.found.period.target.key, None),
-            Self::Running(export) => (&export.snapshot.target.key, Some(export.snapshot.as_of)),
+            Self::Running(export) => (&export.target.key, Some(export.as_of)),
         };
         let cohort = cohort.map_or(String::new(), |cohort| format!("-{cohort}"));
         let as_of = as_of.map_or(String::new(), |as_of| format!("-{as_of}"));
@@ -217,17 +217,16 @@ impl Exported {
                 (header::TRAILER, CHANGED.to_string()),
                 (REVISION, export.result.revision.to_string()),
             ],
-            Self::Running(export) => vec![(AS_OF, export.snapshot.as_of.to_string())],
+            Self::Running(export) => vec![(AS_OF, export.as_of.to_string())],
         }
     }
 
-    /// The next entries; fewer than [`PART_ENTRIES`] at the end. Each with whether its member is hidden; `None` if such are left
-    /// out.
-    async fn next_entries(&mut self, engine: &Engine) -> Result<Vec<(Entry, Option<bool>)>, Error> {
+    /// The next entries; fewer than [`PART_ENTRIES`] at the end. Each with whether its member is hidden.
+    async fn next_entries(&mut self, engine: &Engine) -> Result<Vec<(Entry, bool)>, Error> {
         match self {
             Self::Final(export) => {
                 let entries = export::next_entries(engine, export).await?;
-                Ok(entries.into_iter().map(|entry| (entry, None)).collect())
+                Ok(entries.into_iter().map(|entry| (entry, false)).collect())
             }
             Self::Running(export) => running::next_entries(export, PART_ENTRIES),
         }
@@ -270,10 +269,11 @@ impl Outgoing {
         } else {
             None
         };
+        let has_hidden = self.visibility == Visibility::All;
         let board = self.exported.board();
         let names = board.definition.names;
         let lines = entries.iter().map(|(entry, is_hidden)| ExportLine {
-            hidden: *is_hidden,
+            hidden: has_hidden.then_some(*is_hidden),
             profile: profiles
                 .as_ref()
                 .map(|profiles| ShownProfile::of(profiles.of(&entry.member)?, names)),
@@ -286,7 +286,6 @@ impl Outgoing {
                 let bom = if is_first && self.has_bom { BOM } else { "" };
                 let mut csv = csv::Writer::from_writer(bom.as_bytes().to_vec());
                 if is_first {
-                    let has_hidden = self.visibility == Visibility::All;
                     write_header(&mut csv, (has_hidden, has_profiles)).expect(IN_MEMORY);
                 }
                 for line in lines {
