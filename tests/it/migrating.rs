@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use reqwest::Url;
 use serde_json::{Value, json};
@@ -300,8 +300,8 @@ async fn what_cannot_come_over_is_listed_before_anything_is_sent() {
         "lb: of 1 members the score is infinite: endless (inf)",
         "the score has more digits than the board can keep: huge",
         "the score has more decimals than the board keeps: --round rounds it: parts (0.125)",
-        "the name can't be an id",
-        "nothing was sent",
+        "the name is not a valid id",
+        "some members can't come over; --skip leaves them out",
     ] {
         assert!(said.contains(line), "{line}: {said}");
     }
@@ -486,6 +486,24 @@ async fn a_synchronisation_reads_the_time_in_a_score() {
             .await;
         assert_eq!(ids, scene.source_ids("ZREVRANGE", update).await, "{update}");
     }
+    // Clocks differ: a time may be somewhat ahead, as that of any event.
+    let ahead = SystemTime::now() + Duration::from_secs(20);
+    let ahead = ahead.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let score = (200.0 - ahead.as_secs_f64() / 1e10).to_string();
+    scene
+        .source_command(&["ZADD", "max", &score, "ahead"])
+        .await;
+    let args = [
+        "--key",
+        "max",
+        "--ties",
+        "score-fraction",
+        "--fraction-seconds",
+        "1e10",
+        "--fraction-falls",
+    ];
+    let (status, said) = scene.run("import", "max", &args).await;
+    assert_eq!(status, 0, "{said}");
     // What is older than the board's is no news on a board that keeps the last score.
     let old = ["ZADD", "last", "400.8215000000", "never"];
     scene.source_command(&old).await;
@@ -634,15 +652,93 @@ async fn the_totals_of_many_sorted_sets_are_those_of_each() {
     let args = ["--keys", "w_{%G-%V}", "--window", "week"];
     let dry = [&args[..], &["--dry-run"]].concat();
     let (status, said) = scene.run("import", "b", &dry).await;
-    let totals = "2 sorted sets\n  equal                 0\n  to send               2\n  different             0\n";
+    let totals = "2 sorted sets\n  equal                 0\n  to send               2\n  not equal             0\n";
     assert!(status == 0 && said.contains(totals), "{said}");
     scene.run("import", "b", &args).await;
     let event = json!({"id": "e", "member": "bob", "score": 5, "at": "2025-11-23T00:00:00Z"});
     let path = "/v1/boards/b/events";
     scene.client.post(path, event).await.expect(200);
     let (status, said) = scene.run("compare", "b", &args).await;
-    let totals = "2 sorted sets\n  equal                 2\n  different             0\n  only here             1\n";
+    let totals = "2 sorted sets\n  equal                 2\n  not equal             0\n  only here             1\n";
     assert!(status == 2 && said.contains(totals), "{said}");
+    scene.program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_time_runs_into_the_next_period() {
+    let scene = Scene::new().await;
+    scene.fill("lb", 3, 50).await;
+    let definition = json!({"windows": ["week"], "accept_late": "any"});
+    scene.client.define("b", definition).await;
+    let week = ["--key", "lb", "--window", "week", "--period", "2025-11-17"];
+    let late = [&week[..], &["--at", "2025-11-23T23:59:59.999998Z"]].concat();
+    let (status, said) = scene.run("import", "b", &late).await;
+    assert!(
+        status == 1 && said.contains("after the period 2025-11-17"),
+        "{said}"
+    );
+    let (status, said) = scene.run("import", "b", &week).await;
+    assert!(
+        status == 0 && said.contains("from 2025-11-17T00:00:00"),
+        "{said}"
+    );
+    scene.program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_member_is_not_only_here() {
+    let scene = Scene::new().await;
+    for (score, member) in [("1", "ann"), ("0.125", "bob")] {
+        scene.source_command(&["ZADD", "lb", score, member]).await;
+    }
+    let definition = json!({"windows": ["all"], "accept_late": "any"});
+    scene.client.define("b", definition).await;
+    for (member, score) in [("ann", 1), ("bob", 0), ("cid", 7)] {
+        let event = json!({"id": member, "member": member, "score": score});
+        let path = "/v1/boards/b/events";
+        scene.client.post(path, event).await.expect(200);
+    }
+    let (status, said) = scene.run("compare", "b", &["--key", "lb", "--skip"]).await;
+    for line in [
+        "equal                 1",
+        "refused               1",
+        "only here             1",
+    ] {
+        assert!(status == 2 && said.contains(line), "{line}: {said}");
+    }
+    scene.program.stop().await;
+}
+
+/// A comparison of both, while members come to both.
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_come_during_a_comparison_are_not_only_here() {
+    let scene = Scene::new().await;
+    scene.fill("lb", 20_000, 50).await;
+    let definition = json!({"windows": ["all"], "accept_late": "any"});
+    scene.client.define("b", definition).await;
+    let (status, said) = scene.run("import", "b", &["--key", "lb"]).await;
+    assert_eq!(status, 0, "{said}");
+    let is_over = AtomicBool::new(false);
+    let newcomers = async {
+        for number in 0.. {
+            if is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            let member = format!("new-{number}");
+            scene.source_command(&["ZADD", "lb", "1", &member]).await;
+            let event = json!({"id": member, "member": member, "score": 1});
+            let path = "/v1/boards/b/events";
+            scene.client.post(path, event).await.expect(200);
+        }
+    };
+    let comparisons = async {
+        for _ in 0..3 {
+            let (_, said) = scene.run("compare", "b", &["--key", "lb"]).await;
+            assert!(said.contains("only here             0"), "{said}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(newcomers, comparisons);
     scene.program.stop().await;
 }
 

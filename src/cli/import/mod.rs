@@ -163,10 +163,10 @@ pub struct ImportArgs {
     #[command(flatten)]
     pub service: ServiceArgs,
     /// How many rows one request has at most, 1 to 1000.
-    #[arg(long, default_value = "1000", value_parser = value_parser!(u16).range(1..=BATCH_ROWS_MAX))]
+    #[arg(long, default_value = "1000", value_parser = value_parser!(u16).range(1..=BATCH_ROWS_MAX), conflicts_with = "from_redis")]
     pub batch: u16,
     /// How many requests are in flight at once, 1 to 64.
-    #[arg(long, default_value = "4", value_parser = value_parser!(u16).range(1..=CONCURRENCY_MAX))]
+    #[arg(long, default_value = "4", value_parser = value_parser!(u16).range(1..=CONCURRENCY_MAX), conflicts_with = "from_redis")]
     pub concurrency: u16,
     /// Start again from the first row, even if an earlier import of the file was interrupted or has finished. Rows count again if
     /// the board accepted them and has forgotten their ids, or if they get other ids now; to prevent that, delete the board first.

@@ -105,7 +105,7 @@ pub struct CompareArgs {
 /// What is to be done with members that differ.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::cli::import) enum Task {
-    /// Tell how many agree.
+    /// Only report differences.
     Compare,
     /// Send an event for each member that has no score here.
     Import,
@@ -158,6 +158,8 @@ impl Work {
             "--ties score-fraction and --fraction-seconds belong together"
         } else if has_fraction && sets.round.is_some() {
             "with --ties score-fraction the whole part is the score: leave out --round"
+        } else if task == Task::Compare && sets.profiles_from_hash.is_some() {
+            "names are not compared: leave out --profiles-from-hash"
         } else if sets.key.is_none() && sets.keys.is_none() {
             "--from-redis needs --key or --keys"
         } else {

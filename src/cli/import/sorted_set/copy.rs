@@ -9,11 +9,12 @@ use super::read_there;
 use super::target::Target;
 use super::times::Fraction;
 use crate::cli::Failure;
+use crate::cli::import::now;
 use crate::cli::text::shortened;
+use crate::domain::event::FUTURE_MS_MAX;
 use crate::domain::ids::MemberId;
 use crate::domain::period::Period;
 use crate::domain::score::{Bound, Decimals, Score, ScoreError};
-use crate::domain::time::Timestamp;
 use crate::redis::source::Source;
 
 /// How many members are named for each reason.
@@ -26,8 +27,8 @@ pub(super) struct Checks {
     reading: Reading,
     min: Option<Score>,
     max: Option<Score>,
-    /// The time in a score, which must not be later than this.
-    fraction: Option<(Fraction, Timestamp)>,
+    /// The time in a score.
+    fraction: Option<Fraction>,
 }
 
 /// Which part of a double is the score.
@@ -57,7 +58,7 @@ impl Refusal {
     fn text(self) -> &'static str {
         match self {
             Self::Id => {
-                "the name can't be an id: that has 1 to 128 bytes of UTF-8 without control characters"
+                "the name is not a valid id: that has 1 to 128 bytes of UTF-8 without control characters"
             }
             Self::Infinite => "the score is infinite",
             Self::Range => "the score has more digits than the board can keep",
@@ -68,19 +69,13 @@ impl Refusal {
     }
 }
 
-/// A member of a sorted set.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Member {
-    pub(super) id: Box<str>,
-    /// Its score when it was copied.
-    pub(super) score: f64,
-}
-
 /// The members of a sorted set.
 #[derive(Debug, Default)]
 pub(super) struct SetCopy {
-    /// Those that can come over, in the order of their ids.
-    pub(super) members: Vec<Member>,
+    /// The ids of those that can come over, in order.
+    pub(super) members: Vec<Box<str>>,
+    /// Those of others whose names are ids.
+    pub(super) refused_ids: Vec<Box<str>>,
     /// The others by reason: how many, and the first of them.
     pub(super) refused: BTreeMap<Refusal, (u64, Vec<String>)>,
     /// How many scores are rounded.
@@ -107,7 +102,7 @@ impl Checks {
             reading,
             min: bound(definition.score_min),
             max: bound(definition.score_max),
-            fraction: has_fraction.then(|| (Fraction::new(work), target.now)),
+            fraction: has_fraction.then(|| Fraction::new(work)),
         }
     }
 
@@ -141,9 +136,9 @@ impl Checks {
 
     /// Checks the time in a score, if it has one.
     fn check_time(&self, value: f64, period: &Period) -> Result<(), Refusal> {
-        let is_valid = self.fraction.is_none_or(|(fraction, now)| {
+        let is_valid = self.fraction.is_none_or(|fraction| {
             let at = fraction.time(value);
-            period.contains(at) && at <= now
+            period.contains(at) && at.ms() <= now().ms().saturating_add(FUTURE_MS_MAX)
         });
         is_valid.then_some(()).ok_or(Refusal::Time)
     }
@@ -192,12 +187,10 @@ impl SetCopy {
         match checked {
             Ok(id) => {
                 self.rounded += u64::from(checks.is_rounded(score));
-                self.members.push(Member {
-                    id: id.into(),
-                    score,
-                });
+                self.members.push(id.into());
             }
             Err(refusal) => {
+                self.refused_ids.extend(id.map(Box::from));
                 let (count, examples) = self.refused.entry(refusal).or_default();
                 *count += 1;
                 if examples.len() < EXAMPLES_MAX {
@@ -210,9 +203,8 @@ impl SetCopy {
 
     /// In the order of ids. Of a member that a scan has returned twice, one stays.
     fn sorted(mut self) -> Self {
-        self.members
-            .sort_unstable_by(|one, other| one.id.cmp(&other.id));
-        self.members.dedup_by(|later, first| later.id == first.id);
+        self.members.sort_unstable();
+        self.members.dedup();
         self
     }
 
@@ -291,12 +283,12 @@ mod tests {
             copy.take(member, score, (&checks, &Period::endless(Unit::All)));
         }
         let copy = copy.sorted();
-        let ids: Vec<&str> = copy.members.iter().map(|member| &*member.id).collect();
-        assert_eq!(ids, ["a", "b"]);
+        assert_eq!(copy.members, ["a", "b"].map(Box::from));
+        assert_eq!(copy.refused_ids, ["c"].map(Box::from));
         assert_eq!(copy.refused_count(), 3);
         assert!(
             copy.refusals("k")
-                .starts_with("k: of 2 members the name can't be an id")
+                .starts_with("k: of 2 members the name is not a valid id")
         );
     }
 }

@@ -13,7 +13,7 @@
 //! - **Names** come from a hash of the other Redis, for the members of each chunk, as profiles.
 //! - **Nothing is sent before all of it was checked**: the board, the names of the sorted sets, and every score.
 //! - **Each member is one event**, with an old time, so that running periods stay empty. The times keep the order of equal
-//!   scores.
+//!   scores. Only what `--sync` sends to a board with `last` is as new as what it replaces.
 //! - **Again is safe.** Only what is missing here is sent. A member without a score gets that of the sorted set, in an event
 //!   whose id is made of the names of both: sent twice, it counts once. A member with another score is left alone, unless
 //!   `--sync` asks for it. Then the difference must be the same a second later, so that events on their way to both are not
@@ -45,6 +45,7 @@ use super::sender::BatchSender;
 use crate::cli::client::{Client, Purpose, RetryLimits};
 use crate::cli::text::printable;
 use crate::cli::{Failure, print_error};
+use crate::domain::time::Timestamp;
 use crate::redis::StoreError;
 use crate::redis::source::Source;
 
@@ -97,20 +98,24 @@ async fn run(work: &Work) -> Result<Totals<'_>, Failure> {
     )?;
     let sender = BatchSender::new(client);
     let target = Target::read(&sender).await?;
-    let source = Source::connect(&work.address, work.source_password()).await;
-    let source = source.map_err(|error| format!("--from-redis: {error}"))?;
+    let source = Source::connect(&work.address, work.source_password());
+    let source = source.await.map_err(fault_there)?;
     let sets = names::find(&source, work, &target).await?;
     target.check(work, &sets)?;
 
     let checks = Checks::new(work, &target);
-    let copies = check_all(&source, &sets, &checks, work).await?;
+    let copies = check_all(&source, &sets, &checks, (work, &target)).await?;
     let mut totals = Totals::new(work);
     for (set, copied) in sets.iter().zip(copies) {
         let copy = match copied {
             Some(copy) => copy,
-            None => SetCopy::of(&source, set, &checks).await?,
+            None => {
+                let copy = SetCopy::of(&source, set, &checks).await?;
+                refuse(work, &copy.refusals(&set.key))?;
+                copy
+            }
         };
-        let times = Times::new(work, &target, set, copy.members.len());
+        let times = times_in(work, &target, set, &copy)?;
         let transfer = Transfer {
             work,
             target: &target,
@@ -126,26 +131,68 @@ async fn run(work: &Work) -> Result<Totals<'_>, Failure> {
             transfer: &transfer,
             counts: &counts,
         };
-        writeln!(io::stdout(), "{report}")?;
+        let _ = writeln!(io::stdout(), "{report}");
         totals.add(&counts, &copy);
     }
     if sets.len() > 1 {
-        writeln!(io::stdout(), "{totals}")?;
+        let _ = writeln!(io::stdout(), "{totals}");
     }
     Ok(totals)
 }
 
 /// Reads from the other Redis, again while it is away.
 async fn read_there<T>(read: impl AsyncFn() -> Result<T, StoreError>) -> Result<T, Failure> {
-    let begun = Instant::now();
+    let mut since = None;
     loop {
         match read().await {
-            Err(StoreError::Unavailable(_)) if begun.elapsed() < OUTAGE_TIME_MAX => {
+            Err(StoreError::Unavailable(_))
+                if since.get_or_insert_with(Instant::now).elapsed() < OUTAGE_TIME_MAX =>
+            {
                 tokio::time::sleep(OUTAGE_PAUSE).await;
             }
-            read => return read.map_err(|error| format!("--from-redis: {error}").into()),
+            read => return read.map_err(fault_there),
         }
     }
+}
+
+/// A fault of the other Redis.
+fn fault_there(error: StoreError) -> Failure {
+    match error {
+        StoreError::Url(fault) => format!("--from-redis can't be used: {fault}").into(),
+        error => format!("--from-redis: {error}").into(),
+    }
+}
+
+/// The times of members.
+///
+/// # Errors
+/// If one would be in the next period.
+fn times_in(
+    work: &Work,
+    target: &Target,
+    set: &SortedSet,
+    copy: &SetCopy,
+) -> Result<Times, Failure> {
+    let times = Times::new(work, target, set, copy.members.len());
+    let is_beyond = |last: Timestamp| work.task != Task::Compare && !set.period.contains(last);
+    match times.last().filter(|last| is_beyond(*last)) {
+        None => Ok(times),
+        Some(last) => Err(format!(
+            "{}: the last event would be at {last}, after the period {}: name an earlier --at",
+            printable(&set.key),
+            target.key(&set.period)
+        )
+        .into()),
+    }
+}
+
+/// Fails if some members can't come over, unless they are left out.
+fn refuse(work: &Work, refusals: &str) -> Result<(), Failure> {
+    if work.sets.skip || refusals.is_empty() {
+        return Ok(());
+    }
+    let _ = write!(io::stdout(), "{refusals}");
+    Err("some members can't come over; --skip leaves them out".into())
 }
 
 /// Copies all sorted sets, and fails if a member can't come over. Of several only one is in memory at a time, so they are
@@ -154,20 +201,16 @@ async fn check_all(
     source: &Source,
     sets: &[SortedSet],
     checks: &Checks,
-    work: &Work,
+    (work, target): (&Work, &Target),
 ) -> Result<Vec<Option<SetCopy>>, Failure> {
     let mut copies = Vec::new();
     let mut refusals = String::new();
     for set in sets {
         let copy = SetCopy::of(source, set, checks).await?;
-        if !work.sets.skip {
-            refusals.push_str(&copy.refusals(&set.key));
-        }
+        refusals.push_str(&copy.refusals(&set.key));
+        times_in(work, target, set, &copy)?;
         copies.push((sets.len() == 1).then_some(copy));
     }
-    if refusals.is_empty() {
-        return Ok(copies);
-    }
-    write!(io::stdout(), "{refusals}")?;
-    Err("nothing was sent, because some members can't come over; --skip leaves them out".into())
+    refuse(work, &refusals)?;
+    Ok(copies)
 }

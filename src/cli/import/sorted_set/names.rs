@@ -6,6 +6,7 @@ use chrono::format::{Fixed, Item, Parsed, StrftimeItems};
 use chrono::{Datelike, NaiveDate, NaiveDateTime, NaiveTime, Weekday};
 
 use super::args::Work;
+use super::read_there;
 use super::target::Target;
 use crate::cli::Failure;
 use crate::cli::text::shortened;
@@ -190,7 +191,7 @@ pub(super) async fn find(
     let glob = pattern.glob();
     let mut found = Vec::new();
     let mut faults = Vec::new();
-    for key in source.sorted_sets(&glob).await? {
+    for key in read_there(|| source.sorted_sets(&glob)).await? {
         let period = pattern.period(&key, unit, &calendar);
         match period {
             Ok(period) => found.push(SortedSet { key, period }),

@@ -38,17 +38,13 @@ impl Report<'_> {
 
     fn fmt_sent(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Transfer {
-            work,
-            target,
-            set,
-            times,
-            ..
+            work, target, set, ..
         } = self.transfer;
         let counts = self.counts;
         line(f, name_of_sent(work), counts.sent)?;
-        if let Some(begin) = times.beginning().filter(|_| counts.sent > 0) {
-            write!(f, "  from {begin}")?;
-            let others = target.others(set.period.unit, begin);
+        if let Some(first) = counts.first.filter(|_| counts.sent > 0) {
+            write!(f, "  from {first}")?;
+            let others = target.others(set.period.unit, first);
             if !others.is_empty() {
                 write!(f, ", also in {}", others.join(", "))?;
             }
@@ -176,7 +172,7 @@ impl fmt::Display for Totals<'_> {
         if self.work.task != Task::Compare {
             line(f, name_of_sent(self.work), self.sent)?;
         }
-        line(f, "different", self.unequal)?;
+        line(f, "not equal", self.unequal)?;
         if self.work.task == Task::Compare {
             line(f, "only here", self.only_here)?;
         }

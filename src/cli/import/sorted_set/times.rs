@@ -56,9 +56,14 @@ impl Times {
         }
     }
 
-    /// The time of the first event; `None` if the scores say it.
-    pub(super) fn beginning(&self) -> Option<Timestamp> {
-        (!matches!(self.rule, Rule::Fraction(_))).then_some(self.begin)
+    /// The latest time; `None` if the scores say it, or there are no members.
+    pub(super) fn last(&self) -> Option<Timestamp> {
+        let last = self.count.checked_sub(1)?;
+        match self.rule {
+            Rule::Fraction(_) => None,
+            Rule::Equal | Rule::Rising => Some(self.of(last, 0.0)),
+            Rule::Falling => Some(self.of(0, 0.0)),
+        }
     }
 
     /// The time in a score there, if scores have one.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::args::{Task, Work};
-use super::copy::{Checks, Member, SetCopy};
+use super::copy::{Checks, SetCopy};
 use super::names::SortedSet;
 use super::read_there;
 use super::target::{Here, Target};
@@ -21,6 +21,7 @@ use crate::cli::import::memory::Memory;
 use crate::cli::import::rejects::{Place, Rejection, Source as Row};
 use crate::cli::import::rows::{Batch, SentRow};
 use crate::cli::import::sender::BatchSender;
+use crate::cli::import::summary::Tally;
 use crate::cli::text::{printable, shortened};
 use crate::domain::board::Update;
 use crate::domain::score::{Score, ShownScore};
@@ -29,7 +30,7 @@ use crate::redis::source::Source;
 
 /// How many members are compared at a time: the most that one request may ask for.
 const CHUNK: usize = 500;
-/// How many of these are under way at a time.
+/// How many of these are in flight at a time.
 const CONCURRENCY: usize = 8;
 /// How long a difference must stay the same. An event that was sent to both has arrived in both by then.
 const SETTLING_TIME: Duration = Duration::from_secs(1);
@@ -52,14 +53,14 @@ pub(super) struct Transfer<'a> {
     pub(super) times: &'a Times,
 }
 
-/// What became of the members of a sorted set.
+/// The outcome for the members of a sorted set.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// They have the same score in both.
     pub(super) equal: u64,
     /// The board has accepted an event; in a dry run, it would be sent one.
     pub(super) sent: u64,
-    /// The board knows the event from an earlier run, and has another score, or none, nevertheless.
+    /// The board has had the event before, but the scores still differ.
     pub(super) duplicate: u64,
     /// Their names are written as profiles; in a dry run, they would be.
     pub(super) profiles: u64,
@@ -71,10 +72,12 @@ pub(super) struct Counts {
     pub(super) better: u64,
     /// They changed in the meantime.
     pub(super) changing: u64,
-    /// The board has rejected their events: by kind, how many, and the first of them.
+    /// The board has rejected their events or names: by kind, how many, and the first of them.
     pub(super) rejected: BTreeMap<String, (u64, Vec<String>)>,
     /// The first of those that differ.
     pub(super) examples: Vec<String>,
+    /// The earliest time of an event.
+    pub(super) first: Option<Timestamp>,
     /// How many have a score here.
     found: u64,
     /// How many members the standing has.
@@ -155,7 +158,36 @@ impl Transfer<'_> {
                 let _ = writeln!(io::stderr(), "{text}");
             }
         }
+        if self.work.task == Task::Compare && counts.only_here() > 0 {
+            counts.found += self.found_of_others().await?;
+        }
         Ok(counts)
+    }
+
+    /// How many members that are not in the copy have a score here, although the sorted set has them by now.
+    async fn found_of_others(&self) -> Result<u64, Failure> {
+        let now = SetCopy::of(self.source, self.set, self.checks).await?;
+        let mut others: Vec<&str> = now
+            .members
+            .iter()
+            .chain(&now.refused_ids)
+            .map(AsRef::as_ref)
+            .collect();
+        others.retain(|id| !self.is_copied(id));
+        let mut found = 0;
+        for ids in others.chunks(CHUNK) {
+            let client = self.sender.client();
+            let shown = self.target.standing(client, &self.set.period, ids).await?;
+            found += shown.entries.len() as u64;
+        }
+        Ok(found)
+    }
+
+    fn is_copied(&self, id: &str) -> bool {
+        let members = &self.copy.members;
+        members
+            .binary_search_by(|member| (**member).cmp(id))
+            .is_ok()
     }
 
     /// Compares some members, and sends what is missing.
@@ -164,9 +196,9 @@ impl Transfer<'_> {
         let mut differing = self
             .look(&places.clone().collect::<Vec<_>>(), &mut counts)
             .await?;
-        counts.equal = settle(&mut differing);
+        counts.equal = remove_equal(&mut differing);
         if self.work.task != Task::Import && !differing.is_empty() {
-            differing = self.settled(&differing, &mut counts).await?;
+            differing = self.still_different(&differing, &mut counts).await?;
         }
         let names = self.names(places, &mut counts).await?;
         let mut events = Vec::new();
@@ -187,54 +219,67 @@ impl Transfer<'_> {
                 }
             }
         }
+        counts.first = events.iter().map(|event| event.at).min();
         if self.work.is_dry {
             counts.sent += events.len() as u64;
             counts.profiles += names.len() as u64;
-        } else if !(events.is_empty() && names.is_empty()) {
-            self.send_all(events, names, &mut counts).await?;
+        } else {
+            // First: if the key may not write profiles, no event counts.
+            self.send_names(names, &mut counts).await?;
+            self.send_events(events, &mut counts).await?;
         }
         Ok(counts)
     }
 
-    /// Waits, and returns the pairs that are still the same.
-    async fn settled(&self, pairs: &[Pair], counts: &mut Counts) -> Result<Vec<Pair>, Failure> {
+    /// Waits, and returns the pairs that are still as different as before.
+    async fn still_different(
+        &self,
+        pairs: &[Pair],
+        counts: &mut Counts,
+    ) -> Result<Vec<Pair>, Failure> {
         tokio::time::sleep(SETTLING_TIME).await;
         let places: Vec<usize> = pairs.iter().map(|pair| pair.place).collect();
         let mut again = self.look(&places, &mut Counts::default()).await?;
-        let settled = settle(&mut again);
+        let now_equal = remove_equal(&mut again);
         again.retain(|pair| pairs.contains(pair));
-        counts.equal += settled;
+        counts.equal += now_equal;
         // Also those that are in the sorted set no more.
-        counts.changing += (places.len() - again.len()) as u64 - settled;
+        counts.changing += (places.len() - again.len()) as u64 - now_equal;
         Ok(again)
     }
 
-    /// Sends events and names. An event that the board knows may just have come from another run. If not, and the member has a
-    /// score, the two scores had been the same before: then it is sent again, under another id. If the member has none, somebody
-    /// has taken the event back, or erased the member.
-    async fn send_all(
+    /// Sends events. One that the board knows may have come from this run, in a request that was sent twice, or just now from
+    /// another run. If not, and the member has a score, the two scores had been the same before: then it is sent again, under
+    /// another id. If the member has none, somebody has taken the event back, or erased the member.
+    async fn send_events(
         &self,
         mut events: Vec<NewEvent>,
-        names: Vec<(usize, String)>,
         counts: &mut Counts,
     ) -> Result<(), Failure> {
-        let mut known = self.send(&mut events, names, counts).await?;
-        while known > 0 {
+        while !events.is_empty() {
+            let tally = self.send(&mut events, counts).await?;
+            let known = tally.duplicate;
+            if known == 0 {
+                break;
+            }
             let pairs: Vec<Pair> = events.iter().map(|event| event.pair).collect();
             let accepted = (pairs.len() as u64).saturating_sub(known);
             let mut found = Counts::default();
-            let same = self.settled(&pairs, &mut found).await?;
+            let same = self.still_different(&pairs, &mut found).await?;
             events.retain(|event| same.contains(&event.pair));
             let equal = found.equal.saturating_sub(accepted);
             let unequal = events.len() as u64;
-            counts.equal += equal;
+            if tally.duplicate_resent > 0 {
+                counts.sent += equal;
+            } else {
+                counts.equal += equal;
+            }
             counts.changing += known.saturating_sub(equal + unequal);
             events.retain(|event| event.pair.here.is_some() && event.attempt < ATTEMPTS_MAX);
             counts.duplicate += unequal - events.len() as u64;
             for event in &mut events {
                 event.attempt += 1;
             }
-            known = self.send(&mut events, Vec::new(), counts).await?;
         }
         Ok(())
     }
@@ -307,7 +352,7 @@ impl Transfer<'_> {
     }
 
     fn member_id(&self, place: usize) -> &str {
-        &self.copy.members[place].id
+        &self.copy.members[place]
     }
 
     fn step(&self, pair: &Pair) -> Step {
@@ -362,58 +407,65 @@ impl Transfer<'_> {
         }
     }
 
-    /// Sends events and names, each with its place. Returns how many events the board knows already. Those that it has rejected
-    /// are removed.
+    /// Sends events once, and removes those that the board has rejected.
     async fn send(
         &self,
         events: &mut Vec<NewEvent>,
+        counts: &mut Counts,
+    ) -> Result<Tally, Failure> {
+        let places = events.iter().map(|event| event.pair.place);
+        let sent = places.map(|place| row(place, true)).collect();
+        let batch = Batch {
+            events: self.events(events)?,
+            ..Batch::default()
+        };
+        let (tally, rejected) = self.send_batch(batch, sent, counts).await?;
+        counts.sent += tally.applied + tally.unchanged + tally.queued;
+        events.retain(|event| !rejected.contains(&event.pair.place));
+        Ok(tally)
+    }
+
+    async fn send_names(
+        &self,
         names: Vec<(usize, String)>,
         counts: &mut Counts,
-    ) -> Result<u64, Failure> {
-        if events.is_empty() && names.is_empty() {
-            return Ok(0);
+    ) -> Result<(), Failure> {
+        if names.is_empty() {
+            return Ok(());
         }
-        let with_event = events.iter().map(|event| event.pair.place);
-        let with_profile = names.iter().map(|(place, _)| *place);
-        // All profiles first, then all events, as their answers come.
-        let sent = |place: usize, has_event: bool| SentRow {
-            source: Row {
-                place: Place::Pair(place as u64),
-                text: None,
-            },
-            has_event,
-            has_profile: !has_event,
-        };
-        let sent = with_profile
-            .map(|place| sent(place, false))
-            .chain(with_event.map(|place| sent(place, true)));
+        let sent = names.iter().map(|(place, _)| row(*place, false)).collect();
         let batch = Batch {
-            rows: (events.len() + names.len()) as u64,
-            sent: sent.collect(),
-            events: self.events(events)?,
             profiles: self.profiles(names)?,
             ..Batch::default()
+        };
+        let (tally, _) = self.send_batch(batch, sent, counts).await?;
+        counts.profiles += tally.profiles;
+        Ok(())
+    }
+
+    /// Sends what is of these rows. Returns the places of those that were rejected, too.
+    async fn send_batch(
+        &self,
+        batch: Batch,
+        sent: Vec<SentRow>,
+        counts: &mut Counts,
+    ) -> Result<(Tally, BTreeSet<usize>), Failure> {
+        let batch = Batch {
+            rows: sent.len() as u64,
+            sent,
+            ..batch
         };
         let memory = Memory {
             idempotency: self.target.idempotency(),
             unsure: None,
         };
         let (tally, rejections) = self.sender.send(&batch, memory).await?;
-        // What this run had to send twice counts as sent.
-        counts.sent += tally.applied + tally.unchanged + tally.queued + tally.duplicate_resent;
-        counts.profiles += tally.profiles;
-        let mut rejected = BTreeSet::new();
-        for rejection in rejections {
-            rejected.insert(self.reject(&rejection, counts));
-        }
-        events.retain(|event| !rejected.contains(&Some(event.pair.place)));
-        Ok(tally.duplicate - tally.duplicate_resent)
+        let rejected = rejections.iter();
+        let rejected = rejected.filter_map(|rejection| self.reject(rejection, counts));
+        Ok((tally, rejected.collect()))
     }
 
     fn events(&self, events: &[NewEvent]) -> serde_json::Result<Option<Bytes>> {
-        if events.is_empty() {
-            return Ok(None);
-        }
         let board = &self.target.board;
         let event = |new: &NewEvent| Event {
             board: board.id.as_str(),
@@ -427,9 +479,6 @@ impl Transfer<'_> {
     }
 
     fn profiles(&self, names: Vec<(usize, String)>) -> serde_json::Result<Option<Bytes>> {
-        if names.is_empty() {
-            return Ok(None);
-        }
         let profile = |(place, name)| NamedMember {
             member: self.member_id(place),
             name,
@@ -447,7 +496,7 @@ impl Transfer<'_> {
         let place = usize::try_from(place).ok();
         let member = place.and_then(|place| self.copy.members.get(place));
         if examples.len() < EXAMPLES_MAX
-            && let Some(Member { id, .. }) = member
+            && let Some(id) = member
         {
             examples.push(format!("{}: {}", shortened(id), rejection.detail));
         }
@@ -476,8 +525,20 @@ impl Transfer<'_> {
     }
 }
 
+/// The row of a member: of its event, or else of its name.
+fn row(place: usize, has_event: bool) -> SentRow {
+    SentRow {
+        source: Row {
+            place: Place::Pair(place as u64),
+            text: None,
+        },
+        has_event,
+        has_profile: !has_event,
+    }
+}
+
 /// Removes the pairs that agree; returns how many.
-fn settle(pairs: &mut Vec<Pair>) -> u64 {
+fn remove_equal(pairs: &mut Vec<Pair>) -> u64 {
     let before = pairs.len();
     pairs.retain(|pair| pair.here.map(|here| here.score) != Some(pair.there));
     (before - pairs.len()) as u64
@@ -494,6 +555,7 @@ impl Counts {
         self.better += more.better;
         self.changing += more.changing;
         self.found += more.found;
+        self.first = [self.first, more.first].into_iter().flatten().min();
         self.total = self.total.max(more.total);
         for (kind, (count, examples)) in more.rejected {
             let (counted, all) = self.rejected.entry(kind).or_default();
