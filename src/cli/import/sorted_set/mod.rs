@@ -107,13 +107,12 @@ async fn run(work: &Work) -> Result<Totals<'_>, Failure> {
     let copies = check_all(&source, &sets, &checks, (work, &target)).await?;
     let mut totals = Totals::new(work);
     for (set, copied) in sets.iter().zip(copies) {
-        let copy = match copied {
-            Some(copy) => copy,
-            None => {
-                let copy = SetCopy::of(&source, set, &checks).await?;
-                refuse(work, &copy.refusals(&set.key))?;
-                copy
-            }
+        let copy = if let Some(copy) = copied {
+            copy
+        } else {
+            let copy = SetCopy::of(&source, set, &checks).await?;
+            refuse(work, &copy.refusals(&set.key))?;
+            copy
         };
         let times = times_in(work, &target, set, &copy)?;
         let transfer = Transfer {
