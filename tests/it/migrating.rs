@@ -333,6 +333,14 @@ async fn what_cannot_come_over_is_listed_before_anything_is_sent() {
             "it has `weight`",
         ),
         (
+            json!({"windows": ["all"], "accept_late": "any", "update": "max", "keep_top": 10}),
+            "it has `keep_top`",
+        ),
+        (
+            json!({"windows": ["week"], "accept_late": "any", "score_min": 0, "league": {"tiers": [{"name": "low", "promote": 0.3, "demote": 0}, {"name": "high", "promote": 0, "demote": 0.3}]}}),
+            "it is a league",
+        ),
+        (
             json!({"windows": ["all", "week"], "accept_late": "any", "carryover": {"week": 0.5}}),
             "`carryover`",
         ),

@@ -12,7 +12,7 @@ use crate::domain::board::Board;
 use crate::domain::problems::{ANSWER_TIMEOUT, PERIOD_NOT_FINAL, Problem};
 use crate::domain::series::Track;
 use crate::domain::time::Timestamp;
-use crate::runtime::lease::Lease;
+use crate::runtime::expiring::Expiring;
 
 /// How long the entries of a snapshot can be taken: a slow client must not keep its memory.
 const TAKING_TIME_MAX: Duration = Duration::from_mins(30);
@@ -24,7 +24,7 @@ pub struct RunningExport {
     /// See [`Snapshot::as_of`].
     pub(crate) as_of: Timestamp,
     /// Its memory is not that of a client that does not read.
-    snapshot: Lease<Snapshot>,
+    snapshot: Expiring<Snapshot>,
 }
 
 /// Whether a window is rolling: then no standing of it ever becomes final.
@@ -56,7 +56,7 @@ pub(crate) async fn begin(
         board: Arc::clone(&snapshot.board),
         target: snapshot.target.clone(),
         as_of: snapshot.as_of,
-        snapshot: Lease::new(snapshot, TAKING_TIME_MAX),
+        snapshot: Expiring::new(snapshot, TAKING_TIME_MAX),
     })
 }
 

@@ -4,7 +4,7 @@
 //! ```text
 //! names.rs ─ which sorted sets, for which periods
 //!    └▶ copy.rs ─ their members, checked; times.rs ─ the time of each event
-//!          └▶ transfer.rs ─ for 500 members at a time: scores there, scores here, POST /v1/events
+//!          └▶ transfer.rs ─ for 500 members at a time: scores there, scores here; sending.rs ─ POST /v1/events
 //!                └▶ report.rs ─ what was sent, and what differs
 //! ```
 //!
@@ -24,6 +24,7 @@ mod args;
 mod copy;
 mod names;
 mod report;
+mod sending;
 mod target;
 mod times;
 mod transfer;

@@ -1,14 +1,12 @@
-//! Compares the members of a sorted set with a standing, and sends what is missing.
+//! Compares the members of a sorted set with a standing, and decides what is to be sent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use indicatif::HumanCount;
-use serde::Serialize;
-use xxhash_rust::xxh3::Xxh3Default;
 
 use super::args::{Task, Work};
 use super::copy::{Checks, SetCopy};
@@ -17,14 +15,10 @@ use super::read_there;
 use super::target::{Here, Target};
 use super::times::Times;
 use crate::cli::Failure;
-use crate::cli::import::memory::Memory;
-use crate::cli::import::rejects::{Place, Rejection, Source as Row};
-use crate::cli::import::rows::{Batch, SentRow};
 use crate::cli::import::sender::BatchSender;
-use crate::cli::import::summary::Tally;
 use crate::cli::text::{printable, shortened};
 use crate::domain::board::Update;
-use crate::domain::score::{Score, ShownScore};
+use crate::domain::score::Score;
 use crate::domain::time::Timestamp;
 use crate::redis::source::Source;
 
@@ -34,10 +28,8 @@ const CHUNK: usize = 500;
 const CONCURRENCY: usize = 8;
 /// How long a difference must stay the same. An event that was sent to both has arrived in both by then.
 const SETTLING_TIME: Duration = Duration::from_secs(1);
-/// How often an event is sent again at most, each time under another id.
-const ATTEMPTS_MAX: u32 = 20;
 /// How many members are named.
-const EXAMPLES_MAX: usize = 10;
+pub(super) const EXAMPLES_MAX: usize = 10;
 /// How often the progress is shown.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -86,22 +78,22 @@ pub(super) struct Counts {
 
 /// A member in both places.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Pair {
+pub(super) struct Pair {
     /// The member's place in the copy.
-    place: usize,
-    there: Score,
+    pub(super) place: usize,
+    pub(super) there: Score,
     /// The double that the score was read from.
     value: f64,
-    here: Option<Here>,
+    pub(super) here: Option<Here>,
 }
 
 /// An event that is to be sent for a member.
-struct NewEvent {
-    pair: Pair,
-    score: Score,
-    at: Timestamp,
+pub(super) struct NewEvent {
+    pub(super) pair: Pair,
+    pub(super) score: Score,
+    pub(super) at: Timestamp,
     /// How often it was sent before, under other ids.
-    attempt: u32,
+    pub(super) attempt: u32,
 }
 
 /// What is to be done about a difference.
@@ -112,31 +104,6 @@ enum Step {
     KeepBetter,
     /// Nothing, unless the user asks for it.
     Leave,
-}
-
-#[derive(Serialize)]
-struct Events<'a> {
-    events: Vec<Event<'a>>,
-}
-
-#[derive(Serialize)]
-struct Event<'a> {
-    board: &'a str,
-    id: String,
-    member: &'a str,
-    score: ShownScore,
-    at: String,
-}
-
-#[derive(Serialize)]
-struct Profiles<'a> {
-    profiles: Vec<NamedMember<'a>>,
-}
-
-#[derive(Serialize)]
-struct NamedMember<'a> {
-    member: &'a str,
-    name: String,
 }
 
 impl Transfer<'_> {
@@ -232,7 +199,7 @@ impl Transfer<'_> {
     }
 
     /// Waits, and returns the pairs that are still as different as before.
-    async fn still_different(
+    pub(super) async fn still_different(
         &self,
         pairs: &[Pair],
         counts: &mut Counts,
@@ -246,42 +213,6 @@ impl Transfer<'_> {
         // Also those that are in the sorted set no more.
         counts.changing += (places.len() - again.len()) as u64 - now_equal;
         Ok(again)
-    }
-
-    /// Sends events. One that the board knows may have come from this run, in a request that was sent twice, or just now from
-    /// another run. If not, and the member has a score, the two scores had been the same before: then it is sent again, under
-    /// another id. If the member has none, somebody has taken the event back, or erased the member.
-    async fn send_events(
-        &self,
-        mut events: Vec<NewEvent>,
-        counts: &mut Counts,
-    ) -> Result<(), Failure> {
-        while !events.is_empty() {
-            let tally = self.send(&mut events, counts).await?;
-            let known = tally.duplicate;
-            if known == 0 {
-                break;
-            }
-            let pairs: Vec<Pair> = events.iter().map(|event| event.pair).collect();
-            let accepted = (pairs.len() as u64).saturating_sub(known);
-            let mut found = Counts::default();
-            let same = self.still_different(&pairs, &mut found).await?;
-            events.retain(|event| same.contains(&event.pair));
-            let equal = found.equal.saturating_sub(accepted);
-            let unequal = events.len() as u64;
-            if tally.duplicate_resent > 0 {
-                counts.sent += equal;
-            } else {
-                counts.equal += equal;
-            }
-            counts.changing += known.saturating_sub(equal + unequal);
-            events.retain(|event| event.pair.here.is_some() && event.attempt < ATTEMPTS_MAX);
-            counts.duplicate += unequal - events.len() as u64;
-            for event in &mut events {
-                event.attempt += 1;
-            }
-        }
-        Ok(())
     }
 
     /// The names of members, with their places, if they are to come over.
@@ -351,7 +282,7 @@ impl Transfer<'_> {
         Ok(pairs)
     }
 
-    fn member_id(&self, place: usize) -> &str {
+    pub(super) fn member_id(&self, place: usize) -> &str {
         &self.copy.members[place]
     }
 
@@ -405,135 +336,6 @@ impl Transfer<'_> {
             Some(here) => format!("{id}: {there} there, {} here", here.score.shown(decimals)),
             None => format!("{id}: {there} there, none here"),
         }
-    }
-
-    /// Sends events once, and removes those that the board has rejected.
-    async fn send(
-        &self,
-        events: &mut Vec<NewEvent>,
-        counts: &mut Counts,
-    ) -> Result<Tally, Failure> {
-        let places = events.iter().map(|event| event.pair.place);
-        let sent = places.map(|place| row(place, true)).collect();
-        let batch = Batch {
-            events: self.events(events)?,
-            ..Batch::default()
-        };
-        let (tally, rejected) = self.send_batch(batch, sent, counts).await?;
-        counts.sent += tally.applied + tally.unchanged + tally.queued;
-        events.retain(|event| !rejected.contains(&event.pair.place));
-        Ok(tally)
-    }
-
-    async fn send_names(
-        &self,
-        names: Vec<(usize, String)>,
-        counts: &mut Counts,
-    ) -> Result<(), Failure> {
-        if names.is_empty() {
-            return Ok(());
-        }
-        let sent = names.iter().map(|(place, _)| row(*place, false)).collect();
-        let batch = Batch {
-            profiles: self.profiles(names)?,
-            ..Batch::default()
-        };
-        let (tally, _) = self.send_batch(batch, sent, counts).await?;
-        counts.profiles += tally.profiles;
-        Ok(())
-    }
-
-    /// Sends what is of these rows. Returns the places of those that were rejected, too.
-    async fn send_batch(
-        &self,
-        batch: Batch,
-        sent: Vec<SentRow>,
-        counts: &mut Counts,
-    ) -> Result<(Tally, BTreeSet<usize>), Failure> {
-        let batch = Batch {
-            rows: sent.len() as u64,
-            sent,
-            ..batch
-        };
-        let memory = Memory {
-            idempotency: self.target.idempotency(),
-            unsure: None,
-        };
-        let (tally, rejections) = self.sender.send(&batch, memory).await?;
-        let rejected = rejections.iter();
-        let rejected = rejected.filter_map(|rejection| self.reject(rejection, counts));
-        Ok((tally, rejected.collect()))
-    }
-
-    fn events(&self, events: &[NewEvent]) -> serde_json::Result<Option<Bytes>> {
-        let board = &self.target.board;
-        let event = |new: &NewEvent| Event {
-            board: board.id.as_str(),
-            id: self.event_id(new),
-            member: self.member_id(new.pair.place),
-            score: new.score.shown(board.definition.decimals),
-            at: new.at.to_string(),
-        };
-        let events = events.iter().map(event).collect();
-        Ok(Some(serde_json::to_vec(&Events { events })?.into()))
-    }
-
-    fn profiles(&self, names: Vec<(usize, String)>) -> serde_json::Result<Option<Bytes>> {
-        let profile = |(place, name)| NamedMember {
-            member: self.member_id(place),
-            name,
-        };
-        let profiles = names.into_iter().map(profile).collect();
-        Ok(Some(serde_json::to_vec(&Profiles { profiles })?.into()))
-    }
-
-    /// Counts a rejection, and returns the place of its member.
-    fn reject(&self, rejection: &Rejection, counts: &mut Counts) -> Option<usize> {
-        let kind = rejection.kind.clone();
-        let (count, examples) = counts.rejected.entry(kind).or_default();
-        *count += 1;
-        let (Place::Pair(place) | Place::Line(place)) = rejection.source.place;
-        let place = usize::try_from(place).ok();
-        let member = place.and_then(|place| self.copy.members.get(place));
-        if examples.len() < EXAMPLES_MAX
-            && let Some(id) = member
-        {
-            examples.push(format!("{}: {}", shortened(id), rejection.detail));
-        }
-        place
-    }
-
-    /// The id of a member's event: the same whenever it is sent for the same reason.
-    fn event_id(&self, event: &NewEvent) -> String {
-        let NewEvent { pair, at, .. } = event;
-        let member = self.member_id(pair.place);
-        let mut hash = Xxh3Default::new();
-        let (set, window) = (&self.set.key, self.set.period.unit);
-        let period = self.target.key(&self.set.period);
-        hash.update(format!("{set}\0{window}\0{period}\0{member}").as_bytes());
-        // What it changes, and into what.
-        if let Some(Here { score, reached_at }) = pair.here {
-            let reached_at = reached_at.map(Timestamp::us);
-            let (here, there, at) = (score.scaled(), pair.there.scaled(), at.us());
-            hash.update(format!("\0{here}\0{reached_at:?}\0{there}\0{at}").as_bytes());
-        }
-        if event.attempt > 0 {
-            hash.update(format!("\0{}", event.attempt).as_bytes());
-        }
-        // 96 bits: no two of a billion members share them, and ids take memory.
-        format!("redis-{:024x}", hash.digest128() >> 32)
-    }
-}
-
-/// The row of a member: of its event, or else of its name.
-fn row(place: usize, has_event: bool) -> SentRow {
-    SentRow {
-        source: Row {
-            place: Place::Pair(place as u64),
-            text: None,
-        },
-        has_event,
-        has_profile: !has_event,
     }
 }
 

@@ -8,12 +8,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// A value that is dropped after a time, whether somebody uses it or not.
 #[derive(Debug)]
-pub(crate) struct Lease<T> {
+pub(crate) struct Expiring<T> {
     value: Arc<Mutex<Option<T>>>,
     _end: AbortOnDropHandle<()>,
 }
 
-impl<T: Send + 'static> Lease<T> {
+impl<T: Send + 'static> Expiring<T> {
     pub(crate) fn new(value: T, time: Duration) -> Self {
         let value = Arc::new(Mutex::new(Some(value)));
         let held = Arc::downgrade(&value);
@@ -40,15 +40,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_value_is_dropped_after_its_time_and_with_its_lease() {
+    async fn a_value_is_dropped_after_its_time_or_with_its_holder() {
         let value = Arc::new(());
-        let lease = Lease::new(Arc::clone(&value), Duration::from_hours(1));
-        assert_eq!(lease.with(|_| 7), Some(7));
-        drop(lease);
+        let held = Expiring::new(Arc::clone(&value), Duration::from_hours(1));
+        assert_eq!(held.with(|_| 7), Some(7));
+        drop(held);
         assert_eq!(Arc::strong_count(&value), 1);
 
-        let lease = Lease::new(Arc::clone(&value), Duration::from_millis(1));
-        while lease.with(|_| ()).is_some() {
+        let held = Expiring::new(Arc::clone(&value), Duration::from_millis(1));
+        while held.with(|_| ()).is_some() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(Arc::strong_count(&value), 1);
